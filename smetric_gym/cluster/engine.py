@@ -1,0 +1,1161 @@
+"""The event loop: RULES.md, compiled.
+
+Everything that Numba compiles and caches for the cluster lives in this one file, because a cached function is not
+compiled again when a function of another file that it calls changes. Read it from the bottom: `advance` runs events
+until the router must decide; `schedule` is a step of vLLM's scheduler; the sections above it are the KV pool of an
+instance, the global tier and the links.
+
+Two ideas make it fast. Residency is kept per run of blocks (an *entry*: blocks lo..hi-1 of one tree node on one
+instance, with one use count and one place in the LRU queue), not per block. And equal decode steps are one event: a
+*run* of k steps whose blocks are taken when somebody looks (`catch_up`), cut short when somebody wakes the instance.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+STEP_END, LOAD_END, SCHEDULE, DELIVER, ARRIVAL = 0, 1, 2, 3, 4
+PENDING, ROUTED, WAITING, LOADING, RUNNING, TRANSFER, DONE, UNISSUED = 0, 1, 2, 3, 4, 5, 6, 7
+BOTH, PREFILL, DECODE = 0, 1, 2
+OPEN, CAUSAL, CLOSED = 0, 1, 2
+WRITE_PROMPT, WRITE_ALL, WRITE_NONE = 0, 1, 2
+DRAINED, DECISION, GROW, PAUSED = 0, 1, 2, 3
+"""What `advance` returns."""
+
+NEVER = np.int64(2**62)
+
+njit = numba.njit(cache=True, nogil=True)
+
+
+# ---- events: a binary heap ordered by (time, kind, id) ------------------------------------------------------------
+
+
+@njit
+def push(events, cluster, time, kind, identity, epoch):
+    key = (np.int64(kind) << 40) | np.int64(identity)
+    at = cluster.heap_size
+    cluster.heap_size += 1
+    while at > 0:
+        up = (at - 1) >> 1
+        if events[up].time < time or (events[up].time == time and events[up].key <= key):
+            break
+        events[at] = events[up]
+        at = up
+    events[at].time = time
+    events[at].key = key
+    events[at].epoch = epoch
+
+
+@njit
+def pop(events, cluster):
+    """Remove the first event; the caller has read it."""
+    cluster.heap_size -= 1
+    size = cluster.heap_size
+    time, key, epoch = events[size].time, events[size].key, events[size].epoch
+    at = 0
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            events[right].time < events[child].time
+            or (events[right].time == events[child].time and events[right].key < events[child].key)
+        ):
+            child = right
+        if time < events[child].time or (time == events[child].time and key <= events[child].key):
+            break
+        events[at] = events[child]
+        at = child
+    events[at].time = time
+    events[at].key = key
+    events[at].epoch = epoch
+
+
+# ---- the KV pool of an instance -----------------------------------------------------------------------------------
+
+
+@njit
+def lru_append(entries, inst, e):
+    entry = entries[e]
+    entry.lru_next = -1
+    entry.lru_prev = inst.lru_tail
+    if inst.lru_tail >= 0:
+        entries[inst.lru_tail].lru_next = e
+    else:
+        inst.lru_head = e
+    inst.lru_tail = e
+    inst.idle += entry.hi - entry.lo
+
+
+@njit
+def lru_remove(entries, inst, e):
+    entry = entries[e]
+    if entry.lru_prev >= 0:
+        entries[entry.lru_prev].lru_next = entry.lru_next
+    else:
+        inst.lru_head = entry.lru_next
+    if entry.lru_next >= 0:
+        entries[entry.lru_next].lru_prev = entry.lru_prev
+    else:
+        inst.lru_tail = entry.lru_prev
+    inst.idle -= entry.hi - entry.lo
+
+
+@njit
+def new_entry(s, node, i, lo, hi):
+    cluster = s.cluster[0]
+    e = cluster.entry_free
+    if e >= 0:
+        cluster.entry_free = s.entries[e].node_next
+    else:
+        e = cluster.entry_top
+        cluster.entry_top += 1
+    entry = s.entries[e]
+    entry.node = node
+    entry.instance = i
+    entry.lo = lo
+    entry.hi = hi
+    entry.uses = 1
+    entry.node_prev = -1
+    entry.node_next = s.nodes[node].entries
+    if entry.node_next >= 0:
+        s.entries[entry.node_next].node_prev = e
+    s.nodes[node].entries = e
+    return e
+
+
+@njit
+def drop_entry(s, e):
+    cluster = s.cluster[0]
+    entry = s.entries[e]
+    if entry.node_prev >= 0:
+        s.entries[entry.node_prev].node_next = entry.node_next
+    else:
+        s.nodes[entry.node].entries = entry.node_next
+    if entry.node_next >= 0:
+        s.entries[entry.node_next].node_prev = entry.node_prev
+    entry.node_next = cluster.entry_free
+    entry.node = -1
+    cluster.entry_free = e
+
+
+@njit
+def use_entry(s, q, e):
+    """Put entry `e` at the head of the request's holds."""
+    cluster = s.cluster[0]
+    h = cluster.hold_free
+    if h >= 0:
+        cluster.hold_free = s.holds[h].next
+    else:
+        h = cluster.hold_top
+        cluster.hold_top += 1
+        if cluster.hold_top > len(s.holds):
+            cluster.error = 1
+            cluster.hold_top -= 1
+            return
+    s.holds[h].entry = e
+    s.holds[h].next = q.hold
+    q.hold = h
+
+
+@njit
+def take(s, inst, n):
+    """Take `n` new blocks: empty ones first, then the least recently used idle ones, whose content is lost."""
+    empty = min(n, inst.empty)
+    inst.empty -= empty
+    n -= empty
+    while n > 0:
+        e = inst.lru_head
+        entry = s.entries[e]
+        size = np.int64(entry.hi - entry.lo)
+        if size <= n:
+            lru_remove(s.entries, inst, e)
+            drop_entry(s, e)
+            n -= size
+        else:
+            entry.hi -= n
+            inst.idle -= n
+            n = 0
+
+
+@njit
+def give_up(s, inst, hold, private):
+    """Free the blocks of a request: its deepest content becomes idle first, private blocks are empty."""
+    inst.empty += private
+    inst.blocked = 0
+    cluster = s.cluster[0]
+    while hold >= 0:
+        e = s.holds[hold].entry
+        s.entries[e].uses -= 1
+        if s.entries[e].uses == 0:
+            lru_append(s.entries, inst, e)
+        nxt = s.holds[hold].next
+        s.holds[hold].next = cluster.hold_free
+        cluster.hold_free = hold
+        hold = nxt
+
+
+@njit
+def give_up_all(s, inst, q):
+    give_up(s, inst, q.hold, q.private)
+    q.hold = -1
+    q.private = 0
+    q.blocks = 0
+    q.computed = 0
+    q.ready = 0
+
+
+@njit
+def walk(s, q):
+    """Write the nodes of the request's path into `path`, leaf first, without the root; return how many."""
+    depth = 0
+    n = q.node
+    while n > 0:
+        s.path[depth] = n
+        depth += 1
+        n = s.nodes[n].parent
+    return depth
+
+
+@njit
+def look_up(s, i, depth, most):
+    """Find the leading resident blocks of `path` on instance `i`, at most `most`.
+
+    Returns (blocks, idle ones among them, entries written to `found`, root first).
+    """
+    block = s.cluster[0].block
+    at = np.int64(0)
+    idle = np.int64(0)
+    count = 0
+    for d in range(depth - 1, -1, -1):
+        node = s.nodes[s.path[d]]
+        end = min(np.int64(node.end // block), most)
+        while at < end:
+            e = node.entries
+            while e >= 0 and not (s.entries[e].instance == i and s.entries[e].lo <= at and at < s.entries[e].hi):
+                e = s.entries[e].node_next
+            if e < 0:
+                return at, idle, count
+            s.found[count] = e
+            count += 1
+            upto = min(np.int64(s.entries[e].hi), most)
+            if s.entries[e].uses == 0:
+                idle += upto - s.entries[e].lo
+            at = upto
+    return at, idle, count
+
+
+@njit
+def insert_hold(s, hold, e, part):
+    """In a request's holds, put `part` in front of `e`."""
+    h = hold
+    while h >= 0:
+        if s.holds[h].entry == e:
+            # The holds are a list: the new hold takes over `e`, and this one becomes `part`.
+            new = s.cluster[0].hold_top
+            s.cluster[0].hold_top += 1
+            s.holds[new].entry = e
+            s.holds[new].next = s.holds[h].next
+            s.holds[h].entry = part
+            s.holds[h].next = new
+            return
+        h = s.holds[h].next
+
+
+@njit
+def cut(s, i, e, at):
+    """Split entry `e` before block `at`, so that a request can use its head alone (a fully cached prompt; rare)."""
+    inst = s.instances[i]
+    entry = s.entries[e]
+    part = new_entry(s, entry.node, i, at, entry.hi)
+    tail = s.entries[part]
+    tail.uses = entry.uses
+    if entry.uses == 0:
+        # The tail is evicted before the head.
+        tail.lru_next = e
+        tail.lru_prev = entry.lru_prev
+        if tail.lru_prev >= 0:
+            s.entries[tail.lru_prev].lru_next = part
+        else:
+            inst.lru_head = part
+        entry.lru_prev = part
+    else:
+        for r in range(len(s.requests)):
+            q = s.requests[r]
+            if q.instance == i and q.hold >= 0:
+                insert_hold(s, q.hold, e, part)
+            if q.source == i and q.source_hold >= 0:
+                insert_hold(s, q.source_hold, e, part)
+    entry.hi = at
+
+
+@njit
+def fill(s, i, q, first, last):
+    """Blocks first..last-1 of the request are full now: they get content, unless it is there already."""
+    if first >= last:
+        return
+    block = s.cluster[0].block
+    depth = 0
+    n = q.node
+    while n > 0:
+        s.path[depth] = n
+        depth += 1
+        if s.nodes[n].start // block <= first:
+            break
+        n = s.nodes[n].parent
+    for d in range(depth - 1, -1, -1):
+        n = s.path[d]
+        at = max(np.int64(s.nodes[n].start // block), first)
+        end = min(np.int64(s.nodes[n].end // block), last)
+        while at < end:
+            covered = -1
+            stop = end
+            e = s.nodes[n].entries
+            while e >= 0:
+                entry = s.entries[e]
+                if entry.instance == i:
+                    if entry.lo <= at and at < entry.hi:
+                        covered = e
+                        break
+                    if at < entry.lo and entry.lo < stop:
+                        stop = np.int64(entry.lo)
+                e = entry.node_next
+            if covered >= 0:
+                at = min(np.int64(s.entries[covered].hi), end)
+                continue
+            tail = -1 if q.hold < 0 else s.holds[q.hold].entry
+            if tail >= 0 and s.entries[tail].node == n and s.entries[tail].uses == 1 and s.entries[tail].hi == at:
+                s.entries[tail].hi = stop
+            else:
+                use_entry(s, q, new_entry(s, n, i, at, stop))
+            q.private -= stop - at
+            at = stop
+
+
+# ---- the global tier ----------------------------------------------------------------------------------------------
+
+
+@njit
+def tier_remove(s, n):
+    cluster = s.cluster[0]
+    node = s.nodes[n]
+    if node.tier_prev >= 0:
+        s.nodes[node.tier_prev].tier_next = node.tier_next
+    else:
+        cluster.tier_head = node.tier_next
+    if node.tier_next >= 0:
+        s.nodes[node.tier_next].tier_prev = node.tier_prev
+    else:
+        cluster.tier_tail = node.tier_prev
+    node.in_tier = 0
+
+
+@njit
+def tier_touch(s, n):
+    """Make node `n` the most recent one of the tier."""
+    cluster = s.cluster[0]
+    node = s.nodes[n]
+    if node.in_tier:
+        if cluster.tier_tail == n:
+            return
+        tier_remove(s, n)
+    node.in_tier = 1
+    node.tier_next = -1
+    node.tier_prev = cluster.tier_tail
+    if cluster.tier_tail >= 0:
+        s.nodes[cluster.tier_tail].tier_next = n
+    else:
+        cluster.tier_head = n
+    cluster.tier_tail = n
+
+
+@njit
+def tier_look_up(s, depth):
+    """Leading chunks of `path` that the tier holds."""
+    chunk = s.cluster[0].chunk
+    at = 0
+    for d in range(depth - 1, -1, -1):
+        node = s.nodes[s.path[d]]
+        size = node.end // chunk - node.start // chunk
+        at += node.stored
+        if node.stored < size:
+            break
+    return at
+
+
+@njit
+def tier_read(s, depth, chunks):
+    """Touch the nodes that hold the first `chunks` chunks, deepest first."""
+    chunk = s.cluster[0].chunk
+    for d in range(depth):
+        node = s.nodes[s.path[d]]
+        if node.start // chunk < chunks and node.end // chunk > node.start // chunk:
+            tier_touch(s, s.path[d])
+
+
+@njit
+def tier_write(s, q, tokens):
+    """Store the leading full chunks of `tokens` tokens of the request, then evict down to the capacity."""
+    cluster = s.cluster[0]
+    limit = tokens // cluster.chunk
+    n = q.node
+    while n > 0:
+        node = s.nodes[n]
+        start = node.start // cluster.chunk
+        size = min(np.int64(node.end // cluster.chunk), np.int64(limit)) - start
+        if size > 0:
+            if size > node.stored:
+                cluster.tier_used += size - node.stored
+                node.stored = size
+            tier_touch(s, n)
+        n = node.parent
+    while cluster.tier_used > cluster.tier_capacity:
+        n = cluster.tier_head
+        node = s.nodes[n]
+        surplus = min(cluster.tier_used - cluster.tier_capacity, np.int64(node.stored))
+        node.stored -= surplus
+        cluster.tier_used -= surplus
+        if node.stored == 0:
+            tier_remove(s, n)
+
+
+# ---- links --------------------------------------------------------------------------------------------------------
+
+
+@njit
+def read_from_tier(s, inst, tokens, now):
+    """Queue a load on the NIC, then on PCIe; return when it has arrived."""
+    cluster = s.cluster[0]
+    at = max(now, s.nic_free[inst.nic]) + cluster.nic_latency + tokens * inst.nic_token
+    s.nic_free[inst.nic] = at
+    at = max(at, inst.pcie_free) + cluster.pcie_latency + tokens * inst.pcie_token
+    inst.pcie_free = at
+    return at
+
+
+@njit
+def transfer(s, source, inst, tokens, now):
+    """Queue a prefill-to-decode transfer on the NICs of both sides; return when it has arrived."""
+    cluster = s.cluster[0]
+    at = max(now, max(s.nic_free[source.nic], s.nic_free[inst.nic]))
+    at += cluster.nic_latency + tokens * max(source.nic_token, inst.nic_token)
+    s.nic_free[source.nic] = at
+    s.nic_free[inst.nic] = at
+    return at
+
+
+# ---- what the router counts ---------------------------------------------------------------------------------------
+
+
+@njit
+def set_todo(inst, q, todo):
+    prompt = np.int64(q.prompt)
+    old = np.int64(q.todo)
+    inst.todo += todo - old
+    inst.todo_pairs += todo * (2 * prompt - todo) - old * (2 * prompt - old)
+    q.todo = todo
+
+
+@njit
+def count_in(inst, tokens):
+    inst.in_flight += 1
+    inst.in_flight_tokens += tokens
+
+
+@njit
+def count_out(inst, tokens):
+    inst.in_flight -= 1
+    inst.in_flight_tokens -= tokens
+
+
+# ---- queues of an instance ----------------------------------------------------------------------------------------
+
+
+@njit
+def wait_append(s, inst, r):
+    q = s.requests[r]
+    q.wait_next = -1
+    q.wait_prev = inst.wait_tail
+    if inst.wait_tail >= 0:
+        s.requests[inst.wait_tail].wait_next = r
+    else:
+        inst.wait_head = r
+    inst.wait_tail = r
+    inst.n_waiting += 1
+
+
+@njit
+def wait_prepend(s, inst, r):
+    q = s.requests[r]
+    q.wait_prev = -1
+    q.wait_next = inst.wait_head
+    if inst.wait_head >= 0:
+        s.requests[inst.wait_head].wait_prev = r
+    else:
+        inst.wait_tail = r
+    inst.wait_head = r
+    inst.n_waiting += 1
+
+
+@njit
+def wait_remove(s, inst, r):
+    q = s.requests[r]
+    if q.wait_prev >= 0:
+        s.requests[q.wait_prev].wait_next = q.wait_next
+    else:
+        inst.wait_head = q.wait_next
+    if q.wait_next >= 0:
+        s.requests[q.wait_next].wait_prev = q.wait_prev
+    else:
+        inst.wait_tail = q.wait_prev
+    inst.n_waiting -= 1
+
+
+# ---- a step -------------------------------------------------------------------------------------------------------
+
+
+@njit
+def run_length(inst, steps):
+    """Ticks of the first `steps` steps of the run under way."""
+    rows = np.int64(inst.n_running)
+    return steps * inst.run_base + inst.run_rate * (steps * inst.run_context + rows * (steps * (steps - 1) // 2))
+
+
+@njit
+def preempt(s, i, r):
+    inst, q = s.instances[i], s.requests[r]
+    give_up_all(s, inst, q)
+    q.stage = WAITING
+    q.step_tokens = 0
+    q.preemptions += 1
+    if inst.role != DECODE:
+        set_todo(inst, q, np.int64(q.prompt))
+    wait_prepend(s, inst, r)
+
+
+@njit
+def schedule(s, i):
+    """Schedule the next step of instance `i`, or leave it idle (RULES.md section 5)."""
+    cluster, inst = s.cluster[0], s.instances[i]
+    block = np.int64(cluster.block)
+    now = cluster.now
+    reads_tier = cluster.has_tier != 0 and inst.role != DECODE
+    for _attempt in range(2):
+        budget = np.int64(cluster.budget)
+        rows = 0
+        half_pairs = np.int64(0)
+        context = np.int64(0)
+        mixed = False
+        decodes = True  # every scheduled request decodes one token
+        begin = now
+        preempted = False
+        at = 0
+        while at < inst.n_running:
+            if budget == 0:
+                decodes = False
+                s.requests[s.running[i, at]].step_tokens = 0
+                at += 1
+                continue
+            r = s.running[i, at]
+            q = s.requests[r]
+            need = np.int64(q.prompt + q.generated - q.computed)
+            n = min(need, budget)
+            blocks = (q.computed + n + block - 1) // block - q.blocks
+            fits = True
+            while blocks > inst.empty + inst.idle:
+                inst.n_running -= 1
+                victim = s.running[i, inst.n_running]
+                preempt(s, i, victim)
+                preempted = True
+                if victim == r:
+                    fits = False
+                    break
+            if not fits:
+                break
+            take(s, inst, blocks)
+            q.private += blocks
+            q.blocks += blocks
+            fill(s, i, q, np.int64(q.computed) // block, (q.computed + n) // block)
+            q.step_tokens = n
+            budget -= n
+            rows += 1
+            if n > 1:
+                mixed = True
+                half_pairs += n * (2 * np.int64(q.computed) + n)
+            else:
+                context += q.computed + 1
+            if need > 1 or q.generated == 0:
+                decodes = False
+            at += 1
+
+        w = inst.wait_head
+        while w >= 0 and not preempted and not inst.blocked and budget > 0 and inst.n_running < cluster.max_seqs:
+            r = w
+            q = s.requests[r]
+            w = q.wait_next
+            if q.stage == LOADING:
+                continue
+            known = np.int64(q.prompt + q.generated)
+            depth = 0
+            chunks = 0
+            count = 0
+            load = np.int64(0)
+            local = np.int64(0)
+            target = np.int64(0)
+            idle = np.int64(0)
+            if q.ready:
+                start = np.int64(q.computed)
+                held = np.int64(q.blocks)
+            else:
+                depth = walk(s, q)
+                held, idle, count = look_up(s, i, depth, (known - 1) // block)
+                local = held * block
+                if q.source >= 0:
+                    target = np.int64(q.prompt)
+                    load = max(np.int64(0), target - local)
+                elif reads_tier:
+                    chunks = tier_look_up(s, depth)
+                    target = min(np.int64(chunks) * cluster.chunk, known - 1)
+                    if target - local >= cluster.min_load:
+                        load = target - local
+                start = local + load
+            beside = q.source >= 0 or (load > 0 and cluster.asynchronous != 0)
+            n = np.int64(0) if beside else min(known - start, budget)
+            blocks = (start + n + block - 1) // block - held
+            if blocks + idle > inst.empty + inst.idle:
+                inst.blocked = 1
+                break
+            if not q.ready:
+                for k in range(count):
+                    e = s.found[k]
+                    if s.entries[e].hi > held:
+                        cut(s, i, e, held)
+                    if s.entries[e].uses == 0:
+                        lru_remove(s.entries, inst, e)
+                    s.entries[e].uses += 1
+                    use_entry(s, q, e)
+                if chunks > 0:
+                    tier_read(s, depth, chunks)
+                if q.admitted < 0:
+                    q.admitted = now
+                    q.local_hit = local
+                    q.global_hit = load
+                if inst.role != DECODE:
+                    set_todo(inst, q, max(np.int64(0), q.prompt - start))
+            take(s, inst, blocks)
+            q.private += blocks
+            q.blocks = held + blocks
+            if load > 0 or beside:
+                done = now
+                if q.source >= 0:
+                    if load > 0:
+                        done = transfer(s, s.instances[q.source], inst, load, now)
+                else:
+                    moved = target - local // cluster.chunk * cluster.chunk
+                    q.read_tokens += moved
+                    done = read_from_tier(s, inst, moved, now)
+                if beside:
+                    q.stage = LOADING
+                    q.load_to = start
+                    q.load_hit = held
+                    push(s.events, cluster, done, LOAD_END, r, q.epoch)
+                    continue
+                begin = max(begin, done)
+            fill(s, i, q, np.int64(q.computed) // block if q.ready else held, (start + n) // block)
+            q.computed = start
+            wait_remove(s, inst, r)
+            q.stage = RUNNING
+            s.running[i, inst.n_running] = r
+            inst.n_running += 1
+            q.step_tokens = n
+            budget -= n
+            rows += 1
+            if n > 1:
+                mixed = True
+                half_pairs += n * (2 * start + n)
+            else:
+                context += start + 1
+            if known - start > 1 or q.generated == 0:
+                decodes = False
+        if rows > 0 or not preempted:
+            break
+
+    if rows == 0:
+        inst.busy = 0
+        return
+    tokens = np.int64(cluster.budget) - budget
+    rate = inst.mixed_context if mixed else inst.context
+    inst.run_base = s.tokens_ticks[inst.profile, tokens] + s.rows_ticks[inst.profile, rows] + inst.half_pair * half_pairs
+    if reads_tier:
+        inst.run_base += inst.connector
+    inst.run_rate = rate
+    inst.run_context = context
+    inst.run_start = begin
+    inst.run_applied = 1
+    inst.run_steps = 1
+    inst.busy = 1
+    if decodes and begin == now and rows == inst.n_running and inst.role != PREFILL:
+        inst.run_steps = equal_steps(s, i)
+    inst.epoch += 1
+    push(s.events, cluster, inst.run_start + run_length(inst, inst.run_steps), STEP_END, i, inst.epoch)
+
+
+@njit
+def equal_steps(s, i):
+    """How many decode steps from now on are alike: until a request completes or the blocks are used up."""
+    inst = s.instances[i]
+    block = s.cluster[0].block
+    steps = np.int64(NEVER)
+    for k in range(inst.n_running):
+        q = s.requests[s.running[i, k]]
+        steps = min(steps, np.int64(q.output - q.generated))
+    free = inst.empty + inst.idle
+    if inst.n_running * ((steps - 1) // block + 1) <= free:
+        return steps
+    for step in range(1, steps):
+        for k in range(inst.n_running):
+            if (s.requests[s.running[i, k]].computed + step) % block == 0:
+                free -= 1
+        if free < 0:
+            return np.int64(step)
+    return steps
+
+
+@njit
+def catch_up(s, i, until):
+    """Take the blocks of the steps of a run that began at or before `until`."""
+    inst = s.instances[i]
+    if not inst.busy or inst.run_applied >= inst.run_steps:
+        return
+    block = np.int64(s.cluster[0].block)
+    while inst.run_applied < inst.run_steps and inst.run_start + run_length(inst, inst.run_applied) <= until:
+        step = inst.run_applied
+        inst.run_applied += 1
+        for k in range(inst.n_running):
+            q = s.requests[s.running[i, k]]
+            before = q.computed + step
+            if before % block == 0:
+                take(s, inst, np.int64(1))
+                q.private += 1
+                q.blocks += 1
+            if (before + 1) % block == 0:
+                fill(s, i, q, before // block, (before + 1) // block)
+
+
+@njit
+def wake(s, i, until):
+    """Schedule an idle instance; cut a run short after the step that is under way.
+
+    `until` is now, or one tick earlier where the waking event comes before the step ends of this moment.
+    """
+    inst = s.instances[i]
+    if not inst.alive:
+        return
+    inst.blocked = 0
+    if not inst.busy:
+        schedule(s, i)
+    elif inst.run_applied < inst.run_steps:
+        catch_up(s, i, until)
+        if inst.run_applied < inst.run_steps:
+            inst.run_steps = inst.run_applied
+            inst.epoch += 1
+            push(s.events, s.cluster[0], inst.run_start + run_length(inst, inst.run_steps), STEP_END, i, inst.epoch)
+
+
+# ---- ends of things -----------------------------------------------------------------------------------------------
+
+
+@njit
+def release_source(s, q):
+    """A transfer is over (or was not needed): the prefill instance gives up the request's blocks."""
+    inst = s.instances[q.source]
+    give_up(s, inst, q.source_hold, q.source_private)
+    q.source_hold = -1
+    q.source_private = 0
+    q.source = -1
+
+
+@njit
+def complete(s, r):
+    cluster, q = s.cluster[0], s.requests[r]
+    q.stage = DONE
+    q.finish = cluster.now
+    cluster.unfinished -= 1
+    cluster.done += 1
+    if cluster.mode == OPEN:
+        return
+    for k in range(s.child_start[r], s.child_start[r + 1]):
+        child = s.children[k]
+        c = s.requests[child]
+        time = q.finish + c.gap if cluster.mode == CLOSED else max(c.arrival, q.finish)
+        if time < cluster.window_end:
+            push(s.events, cluster, time, ARRIVAL, child, c.epoch)
+        else:
+            c.stage = UNISSUED
+
+
+@njit
+def choose_decode(s):
+    """The alive decode instance with the fewest in-flight tokens, ties to the next after the last chosen; or -1."""
+    cluster = s.cluster[0]
+    first = cluster.targets
+    size = len(s.instances) - first
+    best = -1
+    for k in range(size):
+        i = first + (cluster.last_decode - first + 1 + k) % size
+        if s.instances[i].alive and (best < 0 or s.instances[i].in_flight_tokens < s.instances[best].in_flight_tokens):
+            best = i
+    if best >= 0:
+        cluster.last_decode = best
+    return best
+
+
+@njit
+def hand_over(s, r, until):
+    """Give a prefilled request to a decode instance, or let it wait for one."""
+    q = s.requests[r]
+    i = choose_decode(s)
+    if i < 0:
+        q.stage = TRANSFER
+        return
+    inst = s.instances[i]
+    q.instance = i
+    q.decode_instance = i
+    q.stage = WAITING
+    count_in(inst, q.prompt + 1)
+    wait_append(s, inst, r)
+    wake(s, i, until)
+
+
+@njit
+def end_step(s, i):
+    cluster, inst = s.cluster[0], s.instances[i]
+    now = cluster.now
+    catch_up(s, i, now)
+    steps = inst.run_steps
+    has_tier = cluster.has_tier != 0 and inst.role != DECODE and cluster.write != WRITE_NONE
+    inst.busy = 0
+    # Effects on requests first, then the tier, then completions: each in running order.
+    for k in range(inst.n_running):
+        q = s.requests[s.running[i, k]]
+        n = q.step_tokens
+        if n == 0:
+            continue
+        before = q.computed
+        if n > 1:
+            q.computed += n
+        else:
+            q.computed += steps
+        if q.computed >= q.prompt + q.generated:
+            q.generated += steps
+            if q.first_token < 0:
+                q.first_token = now
+        if q.todo > 0 and inst.role != DECODE:
+            set_todo(inst, q, np.int64(max(0, q.prompt - q.computed)))
+        if has_tier and (n > 1 or (before < q.prompt and q.computed >= q.prompt)):
+            tier_write(s, q, min(q.computed, q.prompt))
+    kept = 0
+    handed = 0
+    for k in range(inst.n_running):
+        r = s.running[i, k]
+        q = s.requests[r]
+        if q.generated >= q.output and q.step_tokens > 0:
+            if has_tier and cluster.write == WRITE_ALL:
+                tier_write(s, q, q.computed)
+            tokens = q.prompt + 1 if inst.role == DECODE else q.prompt
+            count_out(inst, tokens)
+            if inst.role == PREFILL:
+                q.handed_over = now
+            give_up_all(s, inst, q)
+            complete(s, r)
+        elif inst.role == PREFILL and q.generated >= 1 and q.step_tokens > 0:
+            count_out(inst, q.prompt)
+            q.handed_over = now
+            q.source = i
+            q.source_hold = q.hold
+            q.source_private = q.private
+            q.hold = -1
+            q.private = 0
+            q.blocks = 0
+            q.computed = 0
+            q.stage = TRANSFER
+            s.running[i, len(s.running[i]) - 1 - handed] = r
+            handed += 1
+        else:
+            s.running[i, kept] = r
+            kept += 1
+    inst.n_running = kept
+    for k in range(handed):
+        # A decode instance has a higher index, so its own step end of this moment is still to come: until = now - 1.
+        hand_over(s, s.running[i, len(s.running[i]) - 1 - k], now - 1)
+    schedule(s, i)
+
+
+@njit
+def end_load(s, r):
+    cluster, q = s.cluster[0], s.requests[r]
+    now = cluster.now
+    i = q.instance
+    catch_up(s, i, now)
+    q.computed = q.load_to
+    fill(s, i, q, np.int64(q.load_hit), np.int64(q.load_to) // cluster.block)
+    q.ready = 1
+    q.stage = WAITING
+    if q.source >= 0:
+        source = q.source
+        release_source(s, q)
+        wake(s, source, now)
+    wake(s, i, now)
+
+
+@njit
+def lose(s, r):
+    """A request whose instance went down starts anew at the router."""
+    cluster, q = s.cluster[0], s.requests[r]
+    if q.source >= 0:
+        release_source(s, q)
+    if q.instance >= 0 and q.stage != TRANSFER:
+        inst = s.instances[q.instance]
+        give_up_all(s, inst, q)
+        set_todo(inst, q, np.int64(0))
+        count_out(inst, q.prompt + 1 if inst.role == DECODE else q.prompt)
+        if q.stage == WAITING or q.stage == LOADING:
+            wait_remove(s, inst, r)
+    q.generated = 0
+    q.step_tokens = 0
+    q.first_token = -1
+    q.handed_over = -1
+    q.admitted = -1
+    q.decode_instance = -1
+    q.instance = -1
+    q.retries += 1
+    q.epoch += 1
+    q.stage = PENDING
+    push(s.events, cluster, cluster.now, ARRIVAL, r, q.epoch)
+
+
+@njit
+def change_instance(s, row):
+    cluster = s.cluster[0]
+    i = s.rows[row].instance
+    inst = s.instances[i]
+    if s.rows[row].up == inst.alive:
+        return
+    inst.alive = s.rows[row].up
+    if inst.alive:
+        if i < cluster.targets:
+            for k in range(cluster.parked):
+                push(s.events, cluster, cluster.now, ARRIVAL, s.parked[k], s.requests[s.parked[k]].epoch)
+            cluster.parked = 0
+        else:
+            for r in range(len(s.requests)):
+                if s.requests[r].stage == TRANSFER:
+                    hand_over(s, r, cluster.now)
+        return
+    for k in range(len(s.instances)):
+        catch_up(s, k, cluster.now)
+    touched = np.zeros(len(s.instances), dtype=np.int8)
+    for r in range(len(s.requests)):
+        q = s.requests[r]
+        if q.stage == PENDING or q.stage >= DONE or (q.instance != i and q.source != i):
+            continue
+        if q.stage == TRANSFER and q.source != i:
+            continue
+        if q.stage != TRANSFER:
+            touched[q.instance] = 1
+        if q.source >= 0:
+            touched[q.source] = 1
+        lose(s, r)
+    inst.n_running = 0
+    inst.busy = 0
+    inst.blocked = 0
+    inst.epoch += 1
+    take(s, inst, inst.idle + inst.empty)
+    inst.empty = inst.capacity
+    for k in range(len(s.instances)):
+        if touched[k] and k != i:
+            wake(s, k, cluster.now)
+
+
+# ---- the router's side --------------------------------------------------------------------------------------------
+
+
+@njit
+def count_hits(s, depth):
+    """Write the leading resident blocks of `path` on every instance into `hits`."""
+    block = s.cluster[0].block
+    for i in range(len(s.hits)):
+        s.hits[i] = 0
+    for d in range(depth - 1, -1, -1):
+        node = s.nodes[s.path[d]]
+        start, end = node.start // block, node.end // block
+        if start == end:
+            continue
+        whole = False
+        again = True
+        while again:  # once more only where a node lies on an instance in several entries
+            again = False
+            skipped = False
+            e = node.entries
+            while e >= 0:
+                entry = s.entries[e]
+                if entry.lo == s.hits[entry.instance]:
+                    s.hits[entry.instance] = entry.hi
+                    if entry.hi == end:
+                        whole = True
+                    if skipped:
+                        again = True
+                elif entry.lo > s.hits[entry.instance] and s.hits[entry.instance] >= start:
+                    skipped = True
+                e = entry.node_next
+        if not whole:
+            return
+
+
+@njit
+def show(s, r):
+    """Write the view of this moment for request `r`."""
+    cluster, q = s.cluster[0], s.requests[r]
+    for i in range(len(s.instances)):
+        catch_up(s, i, cluster.now)
+    depth = walk(s, q)
+    count_hits(s, depth)
+    most = (q.prompt - 1) // cluster.block
+    for i in range(cluster.targets):
+        inst, row = s.instances[i], s.seen[i]
+        row.local_hit_tokens = min(s.hits[i], most) * cluster.block
+        row.in_flight = inst.in_flight
+        row.running = inst.n_running
+        row.waiting = inst.n_waiting
+        row.in_flight_tokens = inst.in_flight_tokens
+        row.unprefilled_tokens = inst.todo
+        row.unprefilled_s = inst.todo * inst.prefill_token_s + 0.5 * inst.todo_pairs * inst.prefill_pair_s
+        row.kv_use = 1.0 - (inst.empty + inst.idle) / inst.capacity
+        row.capacity_tokens = inst.capacity * cluster.block
+        row.prefill_token_s = inst.prefill_token_s
+        row.prefill_pair_s = inst.prefill_pair_s
+        row.routed = inst.routed
+        row.alive = inst.alive
+    asks = s.request_view[0]
+    asks.prompt_tokens = q.prompt
+    asks.turn = s.traits[r, 0]
+    asks.messages = s.traits[r, 1]
+    asks.history_tokens = s.traits[r, 2]
+    asks.global_hit_tokens = 0
+    if cluster.has_tier:
+        asks.global_hit_tokens = min(tier_look_up(s, depth) * cluster.chunk, q.prompt - 1)
+    asks.ttft_limit_s = s.traits[r, 3]
+    asks.session = s.traits[r, 4]
+    asks.time_s = cluster.now * 1e-12
+
+
+@njit
+def assign(s, i, reason):
+    """Route the pending request to instance `i`, which must be alive; `reason` is the policy's word for the why."""
+    cluster, inst = s.cluster[0], s.instances[i]
+    r = cluster.pending
+    q = s.requests[r]
+    cluster.pending = -1
+    q.stage = ROUTED
+    q.instance = i
+    q.target = i
+    q.reason = reason
+    inst.routed += 1
+    count_in(inst, q.prompt)
+    set_todo(inst, q, np.int64(q.prompt) - np.int64(s.seen[i].local_hit_tokens))
+    push(s.events, cluster, cluster.now + inst.api + q.prompt * inst.api_token, DELIVER, r, q.epoch)
+
+
+@njit
+def advance(s, choice, reason, most_events):
+    """Route the pending request to `choice` (when there is one), then run until the next decision.
+
+    Returns DECISION, DRAINED (nothing is left to happen), GROW (a pool is nearly full: enlarge it and call again
+    with choice -1), or PAUSED after `most_events` events (0 = no limit).
+    """
+    cluster = s.cluster[0]
+    if cluster.pending >= 0 and choice >= 0:
+        assign(s, choice, reason)
+    count = 0
+    while True:
+        if len(s.holds) - cluster.hold_top < cluster.hold_margin or len(s.events) - cluster.heap_size < cluster.heap_margin:
+            return GROW
+        if most_events > 0 and count >= most_events:
+            return PAUSED
+        root = -1
+        if cluster.next_root < len(s.roots):
+            root = s.roots[cluster.next_root]
+            if s.requests[root].arrival >= cluster.window_end:
+                cluster.next_root = len(s.roots)
+                root = -1
+        if root >= 0 and (
+            cluster.heap_size == 0
+            or s.requests[root].arrival < s.events[0].time
+            or (s.requests[root].arrival == s.events[0].time and ((np.int64(ARRIVAL) << 40) | root) < s.events[0].key)
+        ):
+            cluster.next_root += 1
+            kind, identity, time = ARRIVAL, np.int64(root), s.requests[root].arrival
+        elif cluster.heap_size > 0:
+            time, key, epoch = s.events[0].time, s.events[0].key, s.events[0].epoch
+            pop(s.events, cluster)
+            kind, identity = key >> 40, key & ((np.int64(1) << 40) - 1)
+            if kind == STEP_END:
+                if epoch != s.instances[identity].epoch:
+                    continue
+            elif kind != SCHEDULE and epoch != s.requests[identity].epoch:
+                continue
+        else:
+            return DRAINED
+        cluster.now = time
+        cluster.events += 1
+        count += 1
+        if kind == STEP_END:
+            end_step(s, identity)
+        elif kind == LOAD_END:
+            end_load(s, identity)
+        elif kind == SCHEDULE:
+            change_instance(s, identity)
+        elif kind == DELIVER:
+            q = s.requests[identity]
+            q.stage = WAITING
+            wait_append(s, s.instances[q.instance], identity)
+            wake(s, q.instance, cluster.now)
+        else:
+            q = s.requests[identity]
+            if q.arrived < 0:
+                q.arrived = time
+                cluster.unfinished += 1
+            alive = False
+            for i in range(cluster.targets):
+                if s.instances[i].alive:
+                    alive = True
+            if not alive:
+                s.parked[cluster.parked] = identity
+                cluster.parked += 1
+                continue
+            show(s, identity)
+            cluster.pending = identity
+            return DECISION
+
+
+@njit
+def preload(s, r, i, tokens):
+    """Make the first `tokens` tokens of request `r` resident on instance `i` and in the tier, as if it had been there."""
+    cluster, inst, q = s.cluster[0], s.instances[i], s.requests[r]
+    last = min(np.int64(tokens // cluster.block), inst.capacity)
+    held, _idle, count = look_up(s, i, walk(s, q), last)
+    for k in range(count):
+        e = s.found[k]
+        if s.entries[e].hi > held:
+            cut(s, i, e, held)
+        lru_remove(s.entries, inst, e)
+        s.entries[e].uses += 1
+        use_entry(s, q, e)
+    take(s, inst, last - held)
+    q.private += last - held
+    fill(s, i, q, held, last)
+    give_up_all(s, inst, q)
+    if cluster.has_tier:
+        tier_write(s, q, tokens)

@@ -1,0 +1,1 @@
+"""Workloads: traces of requests, and the prefix tree that says what they share."""
