@@ -305,6 +305,7 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
         roots=roots, child_start=child_start, children=children, traits=traits, rows=rows,
         tokens_ticks=np.stack([t.tokens_ticks for t in profiles.values()]),
         rows_ticks=np.stack([t.rows_ticks for t in profiles.values()]),
+        due=np.zeros(len(times), dtype=np.int32),
         path=np.zeros(depth, dtype=np.int32), found=np.zeros(depth + int(instances["capacity"].max()), dtype=np.int32),
         hits=np.zeros(len(times), dtype=np.int64),
     )
@@ -351,6 +352,7 @@ def _instances(config: ClusterConfig, times: list[StepTime]) -> np.ndarray:
     profiles = list({id(t): t for t in times})
     for i, (time, inst) in enumerate(zip(times, instances, strict=True)):
         inst["alive"] = 1
+        inst["run_next"] = engine.NEVER
         inst["role"] = Role.BOTH if not config.disaggregated else Role.PREFILL if i < config.instances else Role.DECODE
         inst["profile"] = profiles.index(id(time))
         inst["nic"] = i // per_server * config.nics_per_server + i % per_server * config.nics_per_server // per_server

@@ -25,7 +25,7 @@ DRAINED, DECISION, GROW, PAUSED = 0, 1, 2, 3
 
 NEVER = np.int64(2**62)
 
-njit = numba.njit(cache=True, nogil=True)
+njit = numba.njit(cache=True, nogil=True, _nrt=False)
 
 
 # ---- events: a binary heap ordered by (time, kind, id) ------------------------------------------------------------
@@ -558,7 +558,7 @@ def schedule(s, i):
                 s.requests[s.running[i, at]].step_tokens = 0
                 at += 1
                 continue
-            r = s.running[i, at]
+            r = np.int64(s.running[i, at])
             q = s.requests[r]
             need = np.int64(q.prompt + q.generated - q.computed)
             n = min(need, budget)
@@ -566,7 +566,7 @@ def schedule(s, i):
             fits = True
             while blocks > inst.empty + inst.idle:
                 inst.n_running -= 1
-                victim = s.running[i, inst.n_running]
+                victim = np.int64(s.running[i, inst.n_running])
                 preempt(s, i, victim)
                 preempted = True
                 if victim == r:
@@ -592,7 +592,7 @@ def schedule(s, i):
 
         w = inst.wait_head
         while w >= 0 and not preempted and not inst.blocked and budget > 0 and inst.n_running < cluster.max_seqs:
-            r = w
+            r = np.int64(w)
             q = s.requests[r]
             w = q.wait_next
             if q.stage == LOADING:
@@ -629,7 +629,7 @@ def schedule(s, i):
                 break
             if not q.ready:
                 for k in range(count):
-                    e = s.found[k]
+                    e = np.int64(s.found[k])
                     if s.entries[e].hi > held:
                         cut(s, i, e, held)
                     if s.entries[e].uses == 0:
@@ -698,6 +698,7 @@ def schedule(s, i):
     inst.busy = 1
     if decodes and begin == now and rows == inst.n_running and inst.role != PREFILL:
         inst.run_steps = equal_steps(s, i)
+    set_next(inst)
     inst.epoch += 1
     push(s.events, cluster, inst.run_start + run_length(inst, inst.run_steps), STEP_END, i, inst.epoch)
 
@@ -724,15 +725,23 @@ def equal_steps(s, i):
 
 
 @njit
+def set_next(inst):
+    """Note when the next step of the run begins whose blocks have not been taken."""
+    if inst.run_applied < inst.run_steps:
+        inst.run_next = inst.run_start + run_length(inst, inst.run_applied)
+    else:
+        inst.run_next = NEVER
+
+
+@njit
 def catch_up(s, i, until):
     """Take the blocks of the steps of a run that began at or before `until`."""
     inst = s.instances[i]
-    if not inst.busy or inst.run_applied >= inst.run_steps:
-        return
     block = np.int64(s.cluster[0].block)
-    while inst.run_applied < inst.run_steps and inst.run_start + run_length(inst, inst.run_applied) <= until:
+    while inst.run_next <= until:
         step = inst.run_applied
         inst.run_applied += 1
+        set_next(inst)
         for k in range(inst.n_running):
             q = s.requests[s.running[i, k]]
             before = q.computed + step
@@ -745,8 +754,17 @@ def catch_up(s, i, until):
 
 
 @njit
+def make_due(s, i):
+    cluster, inst = s.cluster[0], s.instances[i]
+    if not inst.due:
+        inst.due = 1
+        s.due[cluster.n_due] = i
+        cluster.n_due += 1
+
+
+@njit
 def wake(s, i, until):
-    """Schedule an idle instance; cut a run short after the step that is under way.
+    """Let an idle instance schedule a step when this event is over; cut a run short after the step under way.
 
     `until` is now, or one tick earlier where the waking event comes before the step ends of this moment.
     """
@@ -755,11 +773,12 @@ def wake(s, i, until):
         return
     inst.blocked = 0
     if not inst.busy:
-        schedule(s, i)
+        make_due(s, i)
     elif inst.run_applied < inst.run_steps:
         catch_up(s, i, until)
         if inst.run_applied < inst.run_steps:
             inst.run_steps = inst.run_applied
+            inst.run_next = NEVER
             inst.epoch += 1
             push(s.events, s.cluster[0], inst.run_start + run_length(inst, inst.run_steps), STEP_END, i, inst.epoch)
 
@@ -816,7 +835,7 @@ def choose_decode(s):
 def hand_over(s, r, until):
     """Give a prefilled request to a decode instance, or let it wait for one."""
     q = s.requests[r]
-    i = choose_decode(s)
+    i = np.int64(choose_decode(s))
     if i < 0:
         q.stage = TRANSFER
         return
@@ -859,7 +878,7 @@ def end_step(s, i):
     kept = 0
     handed = 0
     for k in range(inst.n_running):
-        r = s.running[i, k]
+        r = np.int64(s.running[i, k])
         q = s.requests[r]
         if q.generated >= q.output and q.step_tokens > 0:
             if has_tier and cluster.write == WRITE_ALL:
@@ -889,22 +908,22 @@ def end_step(s, i):
     inst.n_running = kept
     for k in range(handed):
         # A decode instance has a higher index, so its own step end of this moment is still to come: until = now - 1.
-        hand_over(s, s.running[i, len(s.running[i]) - 1 - k], now - 1)
-    schedule(s, i)
+        hand_over(s, np.int64(s.running[i, len(s.running[i]) - 1 - k]), now - 1)
+    make_due(s, i)
 
 
 @njit
 def end_load(s, r):
     cluster, q = s.cluster[0], s.requests[r]
     now = cluster.now
-    i = q.instance
+    i = np.int64(q.instance)
     catch_up(s, i, now)
     q.computed = q.load_to
     fill(s, i, q, np.int64(q.load_hit), np.int64(q.load_to) // cluster.block)
     q.ready = 1
     q.stage = WAITING
     if q.source >= 0:
-        source = q.source
+        source = np.int64(q.source)
         release_source(s, q)
         wake(s, source, now)
     wake(s, i, now)
@@ -939,7 +958,7 @@ def lose(s, r):
 @njit
 def change_instance(s, row):
     cluster = s.cluster[0]
-    i = s.rows[row].instance
+    i = np.int64(s.rows[row].instance)
     inst = s.instances[i]
     if s.rows[row].up == inst.alive:
         return
@@ -956,7 +975,8 @@ def change_instance(s, row):
         return
     for k in range(len(s.instances)):
         catch_up(s, k, cluster.now)
-    touched = np.zeros(len(s.instances), dtype=np.int8)
+    for k in range(len(s.instances)):
+        s.hits[k] = 0
     for r in range(len(s.requests)):
         q = s.requests[r]
         if q.stage == PENDING or q.stage >= DONE or (q.instance != i and q.source != i):
@@ -964,18 +984,19 @@ def change_instance(s, row):
         if q.stage == TRANSFER and q.source != i:
             continue
         if q.stage != TRANSFER:
-            touched[q.instance] = 1
+            s.hits[q.instance] = 1
         if q.source >= 0:
-            touched[q.source] = 1
+            s.hits[q.source] = 1
         lose(s, r)
     inst.n_running = 0
     inst.busy = 0
     inst.blocked = 0
+    inst.run_next = NEVER
     inst.epoch += 1
     take(s, inst, inst.idle + inst.empty)
     inst.empty = inst.capacity
     for k in range(len(s.instances)):
-        if touched[k] and k != i:
+        if s.hits[k] and k != i:
             wake(s, k, cluster.now)
 
 
@@ -1019,7 +1040,8 @@ def show(s, r):
     """Write the view of this moment for request `r`."""
     cluster, q = s.cluster[0], s.requests[r]
     for i in range(len(s.instances)):
-        catch_up(s, i, cluster.now)
+        if s.instances[i].run_next <= cluster.now:
+            catch_up(s, i, cluster.now)
     depth = walk(s, q)
     count_hits(s, depth)
     most = (q.prompt - 1) // cluster.block
@@ -1121,7 +1143,7 @@ def advance(s, choice, reason, most_events):
             q = s.requests[identity]
             q.stage = WAITING
             wait_append(s, s.instances[q.instance], identity)
-            wake(s, q.instance, cluster.now)
+            wake(s, np.int64(q.instance), cluster.now)
         else:
             q = s.requests[identity]
             if q.arrived < 0:
@@ -1138,6 +1160,12 @@ def advance(s, choice, reason, most_events):
             show(s, identity)
             cluster.pending = identity
             return DECISION
+        for k in range(cluster.n_due):
+            i = np.int64(s.due[k])
+            s.instances[i].due = 0
+            if s.instances[i].alive and not s.instances[i].busy:
+                schedule(s, i)
+        cluster.n_due = 0
 
 
 @njit
@@ -1147,7 +1175,7 @@ def preload(s, r, i, tokens):
     last = min(np.int64(tokens // cluster.block), inst.capacity)
     held, _idle, count = look_up(s, i, walk(s, q), last)
     for k in range(count):
-        e = s.found[k]
+        e = np.int64(s.found[k])
         if s.entries[e].hi > held:
             cut(s, i, e, held)
         lru_remove(s.entries, inst, e)

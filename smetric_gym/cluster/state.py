@@ -60,6 +60,7 @@ CLUSTER = np.dtype(
         ("hold_free", i4),
         ("hold_margin", i8),  # holds that one event may take
         ("heap_margin", i8),
+        ("n_due", i4),  # instances that schedule a step when the event under way is over
         ("parked", i4),  # requests that wait for an instance to come up
         ("last_decode", i4),  # the decode instance chosen last
         ("mode", i1),  # 0 open, 1 causal, 2 closed
@@ -89,6 +90,7 @@ INSTANCE = np.dtype(
         ("alive", i1),
         ("role", i1),
         ("busy", i1),  # a step is under way
+        ("due", i1),  # schedules a step when the event under way is over
         ("blocked", i1),  # admission failed for lack of blocks; not tried again until blocks are given up
         ("profile", i4),  # row of the step-time tables
         ("nic", i4),
@@ -106,6 +108,7 @@ INSTANCE = np.dtype(
         ("run_start", i8),  # ticks; when the first step of the run begins
         ("run_steps", i8),
         ("run_applied", i8),  # steps whose blocks have been taken
+        ("run_next", i8),  # ticks; when the first step begins whose blocks have not been taken, NEVER if there is none
         ("run_base", i8),  # ticks of each step without its context term
         ("run_context", i8),  # context tokens of the first step
         ("run_rate", i8),  # ticks per context token
@@ -230,6 +233,7 @@ class State(NamedTuple):
     rows: np.ndarray  # schedule of instances that go and come
     tokens_ticks: np.ndarray  # [profiles, budget + 1] int64
     rows_ticks: np.ndarray  # [profiles, max_seqs + 1] int64
+    due: np.ndarray  # [n] int32
     path: np.ndarray  # scratch: nodes of one request, leaf first
     found: np.ndarray  # scratch: entries of one look-up, root first
     hits: np.ndarray  # scratch: leading resident blocks per instance
