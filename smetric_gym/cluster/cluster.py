@@ -305,7 +305,7 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
         roots=roots, child_start=child_start, children=children, traits=traits, rows=rows,
         tokens_ticks=np.stack([t.tokens_ticks for t in profiles.values()]),
         rows_ticks=np.stack([t.rows_ticks for t in profiles.values()]),
-        due=np.zeros(len(times), dtype=np.int32),
+        finished=np.zeros(count, dtype=np.int32), due=np.zeros(len(times), dtype=np.int32),
         path=np.zeros(depth, dtype=np.int32), found=np.zeros(depth + int(instances["capacity"].max()), dtype=np.int32),
         hits=np.zeros(len(times), dtype=np.int64),
     )

@@ -233,6 +233,7 @@ class State(NamedTuple):
     rows: np.ndarray  # schedule of instances that go and come
     tokens_ticks: np.ndarray  # [profiles, budget + 1] int64
     rows_ticks: np.ndarray  # [profiles, max_seqs + 1] int64
+    finished: np.ndarray  # [R] int32: the first cluster.done of them, in order of completion
     due: np.ndarray  # [n] int32
     path: np.ndarray  # scratch: nodes of one request, leaf first
     found: np.ndarray  # scratch: entries of one look-up, root first

@@ -1,0 +1,30 @@
+# Two commands on a fresh machine: `make demo` (small install, no torch) and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check clean
+
+$(VENV)/demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/test: $(VENV)/demo
+	$(PIP) -e ".[test]"
+	touch $@
+
+demo: $(VENV)/demo
+	$(BIN)/smetric-gym compare experiment=demo
+
+test: $(VENV)/test
+	$(BIN)/python -m pytest
+
+check: $(VENV)/test
+	$(PIP) -e ".[dev]"
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info outputs multirun
