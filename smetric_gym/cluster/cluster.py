@@ -193,12 +193,7 @@ class Cluster:
 
     def snapshot(self) -> tuple:
         """A copy of everything that changes; `restore` goes back to it, as often as one likes."""
-        used = self.state.cluster[0]
-        return (self._code, State(*(
-            array[: used["entry_top"]].copy() if name == "entries" else
-            array[: used["hold_top"]].copy() if name == "holds" else
-            array[: used["heap_size"]].copy() if name == "events" else array.copy()
-            for name, array in zip(State._fields, self.state, strict=True))))
+        return self._code, State(*(array.copy() for array in used_part(self.state)))
 
     def restore(self, snapshot: tuple) -> None:
         """Go back to a snapshot of this cluster."""
@@ -244,6 +239,16 @@ class Cluster:
         first = np.sort(first[tokens[first] > 0])
         for k in range(len(first) - 1, -1, -1):
             engine.preload(self.state, first[k], k % self.config.instances, min(tokens[first[k]], requests["prompt"][first[k]]))
+
+
+def used_part(state: State) -> State:
+    """The state without the parts of its pools that were never used (they are virtual memory)."""
+    cluster = state.cluster[0]
+    return state._replace(
+        entries=state.entries[: cluster["entry_top"]],
+        holds=state.holds[: cluster["hold_top"]],
+        events=state.events[: cluster["heap_size"]],
+    )
 
 
 def instance_step_times(config: ClusterConfig) -> list[StepTime]:

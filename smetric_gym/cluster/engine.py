@@ -15,6 +15,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from smetric_gym.cluster.state import State
+
 STEP_END, LOAD_END, SCHEDULE, DELIVER, ARRIVAL = 0, 1, 2, 3, 4
 PENDING, ROUTED, WAITING, LOADING, RUNNING, TRANSFER, DONE, UNISSUED = 0, 1, 2, 3, 4, 5, 6, 7
 BOTH, PREFILL, DECODE = 0, 1, 2
@@ -1189,3 +1191,43 @@ def preload(s, r, i, tokens):
     give_up_all(s, inst, q)
     if cluster.has_tier:
         tier_write(s, q, tokens)
+
+
+@njit
+def advance_many(fleet, bounds, choices, reasons, codes):
+    """`advance` every cluster of a fleet whose code is DECISION or PAUSED, in one call that does not hold the GIL.
+
+    `fleet` is a State whose arrays are those of all clusters, one behind the other; cluster c has the rows
+    bounds[c, f, 0] .. bounds[c, f, 1] - 1 of field f (fleet.py).
+    """
+    for c in range(len(choices)):
+        if codes[c] == DRAINED or codes[c] == GROW:
+            continue
+        b = bounds[c]
+        s = State(
+            fleet.cluster[b[0, 0] : b[0, 1]],
+            fleet.instances[b[1, 0] : b[1, 1]],
+            fleet.requests[b[2, 0] : b[2, 1]],
+            fleet.nodes[b[3, 0] : b[3, 1]],
+            fleet.entries[b[4, 0] : b[4, 1]],
+            fleet.holds[b[5, 0] : b[5, 1]],
+            fleet.events[b[6, 0] : b[6, 1]],
+            fleet.running[b[7, 0] : b[7, 1]],
+            fleet.nic_free[b[8, 0] : b[8, 1]],
+            fleet.parked[b[9, 0] : b[9, 1]],
+            fleet.seen[b[10, 0] : b[10, 1]],
+            fleet.request_view[b[11, 0] : b[11, 1]],
+            fleet.roots[b[12, 0] : b[12, 1]],
+            fleet.child_start[b[13, 0] : b[13, 1]],
+            fleet.children[b[14, 0] : b[14, 1]],
+            fleet.traits[b[15, 0] : b[15, 1]],
+            fleet.rows[b[16, 0] : b[16, 1]],
+            fleet.tokens_ticks[b[17, 0] : b[17, 1]],
+            fleet.rows_ticks[b[18, 0] : b[18, 1]],
+            fleet.finished[b[19, 0] : b[19, 1]],
+            fleet.due[b[20, 0] : b[20, 1]],
+            fleet.path[b[21, 0] : b[21, 1]],
+            fleet.found[b[22, 0] : b[22, 1]],
+            fleet.hits[b[23, 0] : b[23, 1]],
+        )
+        codes[c] = advance(s, choices[c], reasons[c], 0)

@@ -1,0 +1,125 @@
+"""Opening a trace whatever it is packed in, and telling its format from its content."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from smetric_gym.errors import SmetricError
+
+FORMATS = ("mooncake", "weka", "bailian", "azure", "burstgpt")
+
+BROKEN = (EOFError, gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError, zlib.error)
+"""What reading a damaged or truncated archive raises."""
+
+_HEAD = 1 << 16
+
+
+@dataclass
+class Document:
+    """One file of a trace: its name for messages, and its unpacked bytes."""
+
+    name: str
+    stream: BinaryIO
+
+
+def open_documents(path: str | Path) -> Iterator[Document]:
+    """Open a file, a folder, or an archive of either, one document at a time, by what the bytes say.
+
+    Folders and archives give their files in the order of their names (archives: in stored order), without hidden
+    files and without files that are neither JSON nor CSV nor packed.
+
+    Raises:
+        SmetricError: when there is nothing to read.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise SmetricError(f"{path}: no such file or folder, allowed: a trace file, a folder or an archive of them")
+    empty = True
+    files = sorted(p for p in path.rglob("*") if p.is_file() and _wanted(p.name)) if path.is_dir() else [path]
+    for file in files:
+        with open(file, "rb") as raw:
+            for document in _unpack(file.name, raw):
+                empty = False
+                yield document
+    if empty:
+        raise SmetricError(f"{path}: found no trace file in it, allowed: .json, .jsonl, .csv, plain or packed")
+
+
+def detect(documents: Iterator[Document], path: str | Path) -> tuple[str, Iterator[Document]]:
+    """Tell the format from the head of the first document, and give all documents back."""
+    first = next(documents)
+    head = first.stream.read(_HEAD)
+    first.stream = _Rewound(head, first.stream)
+    return _format_of(head, f"{path}"), _chain(first, documents)
+
+
+def _chain(first: Document, rest: Iterator[Document]) -> Iterator[Document]:
+    yield first
+    yield from rest
+
+
+def _format_of(head: bytes, path: str) -> str:
+    line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    header = line.replace(b'"', b"").replace(b" ", b"").lower()
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+        if b'"chat_id"' in line:
+            return "bailian"
+        if b'"block_size"' in head and b'"requests"' in head:
+            return "weka"
+        if b'"input_length"' in line or b'"hash_ids"' in line or b'"output_length"' in line:
+            return "mooncake"
+    elif b"contexttokens" in header:
+        return "azure"
+    elif b"requesttokens" in header:
+        return "burstgpt"
+    raise SmetricError(
+        f"{path}: cannot tell the format from its first line {line[:60].decode(errors='replace')!r}; "
+        f"name it with format=, one of {', '.join(FORMATS)}"
+    )
+
+
+def _wanted(name: str) -> bool:
+    return not name.startswith(".") and name.lower().endswith((".json", ".jsonl", ".csv", ".gz", ".xz", ".tgz"))
+
+
+def _unpack(name: str, raw: BinaryIO) -> Iterator[Document]:
+    magic = raw.read(6)
+    raw.seek(0)
+    if magic[:2] == b"\x1f\x8b":
+        stream: BinaryIO = gzip.open(raw)
+    elif magic == b"\xfd7zXZ\x00":
+        stream = lzma.open(raw)
+    else:
+        stream = raw
+    head = stream.read(512)
+    stream = _Rewound(head, stream)
+    if head[257:262] != b"ustar":
+        yield Document(name, stream)
+        return
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            if member.isfile() and _wanted(Path(member.name).name):
+                yield Document(Path(member.name).name, archive.extractfile(member))
+
+
+class _Rewound:
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, stream: BinaryIO):
+        self._head, self._stream = head, stream
+
+    def read(self, size: int = -1) -> bytes:
+        if not self._head:
+            return self._stream.read(size)
+        head, self._head = self._head, b""
+        if 0 <= size < len(head):
+            head, self._head = head[:size], head[size:]
+            return head
+        return head + self._stream.read(size - len(head) if size >= 0 else -1)

@@ -1,0 +1,77 @@
+"""Checks of the fields of a row, and what becomes of a row that fails them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from smetric_gym.errors import SmetricError
+
+MAX_TOKENS = 2**30
+"""A prompt or an output longer than this is a mistake; it also keeps sums inside int32."""
+
+_MISSING = "nothing"
+
+
+class BadRow(Exception):
+    """A row that cannot be used: which field, what was found, what is allowed."""
+
+    def __init__(self, field: str, found: Any, allowed: str):
+        super().__init__(f"{field} is {str(found)[:80]}, allowed: {allowed}")
+
+
+class Faults:
+    """The policy for bad rows, and the count of everything that a reader met."""
+
+    def __init__(self, on_bad: str):
+        if on_bad not in ("error", "skip"):
+            raise SmetricError(f"on_bad is {on_bad!r}, allowed: 'error', 'skip'")
+        self.on_bad = on_bad
+        self.report: Counter[str] = Counter()
+
+    def bad(self, where: str, fault: BadRow | str, what: str = "bad rows skipped") -> None:
+        """Count a bad row, or raise the SmetricError that names it."""
+        if self.on_bad == "error":
+            raise SmetricError(f"{where}: {fault}; on_bad='skip' counts and skips it") from None
+        self.report[what] += 1
+
+    def count(self, what: str, times: int = 1) -> None:
+        """Count something worth telling; nothing is written for zero times."""
+        if times:
+            self.report[what] += int(times)
+
+
+def tokens(row: dict, key: str, low: int) -> int:
+    """A number of tokens of at least ``low``; whole floats (5.0) are taken."""
+    value = row.get(key, _MISSING)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int or not low <= value <= MAX_TOKENS:
+        raise BadRow(key, value, f"a whole number of tokens, {low} or more")
+    return value
+
+
+def seconds(row: dict, key: str, unit: float = 1.0, low: float = -math.inf) -> float:
+    """A finite time in seconds.
+
+    Args:
+        row: the parsed row.
+        key: the field.
+        unit: seconds per unit of the field.
+        low: the smallest value allowed, in the unit of the field.
+    """
+    value = row.get(key, _MISSING)
+    if type(value) not in (int, float) or not math.isfinite(value) or value < low:
+        raise BadRow(key, value, "a finite number" + (f", {low:g} or more" if math.isfinite(low) else ""))
+    return value * unit
+
+
+def block_count(ids: int, prompt: int, block: int, ceil: bool) -> None:
+    """Check that there are as many ids as the prompt has blocks."""
+    right = -(-prompt // block) if ceil else prompt // block
+    if ids != right:
+        rule = "ceil" if ceil else "floor"
+        raise BadRow(
+            "the number of hash_ids", ids, f"{right} = {rule}({prompt} tokens / {block} per block)"
+        )
