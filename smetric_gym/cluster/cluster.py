@@ -12,7 +12,7 @@ from smetric_gym.cluster import engine
 from smetric_gym.cluster.config import ClusterConfig
 from smetric_gym.cluster.hardware import load_hardware
 from smetric_gym.cluster.state import (
-    CLUSTER, DONE, ENTRY, EVENT, HOLD, INSTANCE, NODE_STATE, REQUEST_STATE, ROW, UNISSUED, Kind, Role, Stage, State,
+    CLUSTER, DONE, ENTRY, EVENT, HOLD, INSTANCE, LATE, NODE_STATE, REQUEST_STATE, ROW, UNISSUED, Kind, Role, Stage, State,
 )
 from smetric_gym.cluster.steptime import TICKS_PER_S, StepTime, step_time
 from smetric_gym.cluster.view import REQUEST_VIEW, VIEW
@@ -216,6 +216,8 @@ class Cluster:
             fields["holds"] = _larger(state.holds, int(used["hold_margin"]))
         if len(state.events) - used["heap_size"] < used["heap_margin"]:
             fields["events"] = _larger(state.events, int(used["heap_margin"]))
+        if len(state.late) - used["late_top"] < used["late_margin"]:
+            fields["late"] = _larger(state.late, int(used["late_margin"]))
         self.state = state._replace(**fields)
 
     def _check_fits(self, times: list[StepTime]) -> None:
@@ -248,6 +250,8 @@ def used_part(state: State) -> State:
         entries=state.entries[: cluster["entry_top"]],
         holds=state.holds[: cluster["hold_top"]],
         events=state.events[: cluster["heap_size"]],
+        late=state.late[: cluster["late_top"]],
+        beliefs=state.beliefs[: cluster["entry_top"]],
     )
 
 
@@ -275,7 +279,7 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     nodes = np.zeros(len(trace.nodes), dtype=NODE_STATE)
     for name in ("parent", "start", "end"):
         nodes[name] = trace.nodes[name]
-    for name in ("entries", "tier_prev", "tier_next"):
+    for name in ("entries", "beliefs", "tier_prev", "tier_next"):
         nodes[name] = -1
     depth = int(trace.nodes["depth"].max()) + 2
     source = trace.requests
@@ -298,9 +302,12 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     # Pools are virtual memory until they are used: an entry holds at least one block, a request one place in the heap.
     margin = (depth + 8) * min(config.max_seqs, config.max_batched_tokens, count) * 2
     heap_margin = 2 * count + 2 * len(times) + len(rows) + 64
+    entries = min(int(instances["capacity"].sum()), 2**31 - 2**16) + depth + 64
+    lag = int(_ticks(config.view_lag_s))
+    late_margin = entries if lag else 0
     state = State(
         cluster=np.zeros(1, dtype=CLUSTER), instances=instances, requests=requests, nodes=nodes,
-        entries=np.zeros(min(int(instances["capacity"].sum()), 2**31 - 64) + depth + 64, dtype=ENTRY),
+        entries=np.zeros(entries, dtype=ENTRY),
         holds=np.zeros(4 * margin + 4096, dtype=HOLD),
         events=np.zeros(2 * heap_margin + 4096, dtype=EVENT),
         running=np.zeros((len(times), config.max_seqs), dtype=np.int32),
@@ -313,6 +320,7 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
         finished=np.zeros(count, dtype=np.int32), due=np.zeros(len(times), dtype=np.int32),
         path=np.zeros(depth, dtype=np.int32), found=np.zeros(depth + int(instances["capacity"].max()), dtype=np.int32),
         hits=np.zeros(len(times), dtype=np.int64),
+        late=np.zeros(3 * late_margin + 1, dtype=LATE), beliefs=np.zeros(entries if lag else 1, dtype=ENTRY),
     )
     cluster = state.cluster[0]
     blocks = int(instances["capacity"][: config.instances].sum())
@@ -320,6 +328,7 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     cluster["targets"], cluster["mode"] = config.instances, mode
     cluster["pending"] = cluster["entry_free"] = cluster["hold_free"] = cluster["tier_head"] = cluster["tier_tail"] = -1
     cluster["hold_margin"], cluster["heap_margin"] = margin, heap_margin
+    cluster["lag"], cluster["late_free"], cluster["late_margin"] = lag, -1, late_margin
     cluster["last_decode"] = len(times) - 1
     cluster["asynchronous"] = config.loads == "async"
     cluster["has_tier"] = config.global_tier > 0
@@ -362,7 +371,7 @@ def _instances(config: ClusterConfig, times: list[StepTime]) -> np.ndarray:
         inst["profile"] = profiles.index(id(time))
         inst["nic"] = i // per_server * config.nics_per_server + i % per_server * config.nics_per_server // per_server
         inst["capacity"] = inst["empty"] = config.kv_blocks or time.kv_capacity_tokens // config.block_tokens
-        for name in ("lru_head", "lru_tail", "wait_head", "wait_tail"):
+        for name in ("lru_head", "lru_tail", "wait_head", "wait_tail", "late_head", "late_tail"):
             inst[name] = -1
         for name in ("half_pair", "context", "mixed_context", "connector", "api", "api_token"):
             inst[name] = getattr(time, name + "_ticks")

@@ -76,6 +76,101 @@ def pop(events, cluster):
     events[at].epoch = epoch
 
 
+# ---- late news: what a router learns only `view_lag` later -----------------------------------------------------------
+
+
+@njit
+def tell(s, i, entry, node, lo, hi, running, waiting, used):
+    """Queue one piece of news of instance `i`: an entry's blocks (entry >= 0), or the engine's load report."""
+    cluster, inst = s.cluster[0], s.instances[i]
+    k = cluster.late_free
+    if k >= 0:
+        cluster.late_free = s.late[k].next
+    else:
+        k = cluster.late_top
+        cluster.late_top += 1
+        if cluster.late_top > len(s.late):
+            cluster.error = 2
+            cluster.late_top -= 1
+            return
+    news = s.late[k]
+    news.time = inst.moment + cluster.lag
+    news.entry = entry
+    news.node = node
+    news.lo = lo
+    news.hi = hi
+    news.running = running
+    news.waiting = waiting
+    news.used = used
+    news.next = -1
+    if inst.late_tail >= 0:
+        s.late[inst.late_tail].next = k
+    else:
+        inst.late_head = k
+    inst.late_tail = k
+
+
+@njit
+def tell_entry(s, e):
+    if s.cluster[0].lag > 0:
+        entry = s.entries[e]
+        tell(s, entry.instance, e, entry.node, entry.lo, entry.hi, 0, 0, 0)
+
+
+@njit
+def tell_load(s, i):
+    if s.cluster[0].lag > 0:
+        inst = s.instances[i]
+        tell(s, i, -1, -1, 0, 0, inst.n_running, inst.n_waiting, inst.capacity - inst.empty - inst.idle)
+
+
+@njit
+def believe(s, e, news, i):
+    """Bring the router's belief of entry `e` up to date."""
+    belief = s.beliefs[e]
+    if news.lo >= news.hi and belief.instance != i:
+        return  # the number of the entry went to another instance, whose news was heard first
+    if belief.lo < belief.hi and (news.lo >= news.hi or belief.node != news.node):
+        if belief.node_prev >= 0:
+            s.beliefs[belief.node_prev].node_next = belief.node_next
+        else:
+            s.nodes[belief.node].beliefs = belief.node_next
+        if belief.node_next >= 0:
+            s.beliefs[belief.node_next].node_prev = belief.node_prev
+        belief.hi = belief.lo
+    if news.lo < news.hi:
+        if belief.lo >= belief.hi:
+            belief.node_prev = -1
+            belief.node_next = s.nodes[news.node].beliefs
+            if belief.node_next >= 0:
+                s.beliefs[belief.node_next].node_prev = e
+            s.nodes[news.node].beliefs = e
+        belief.node = news.node
+        belief.instance = i
+        belief.lo = news.lo
+        belief.hi = news.hi
+
+
+@njit
+def hear(s, i):
+    """Take in the news of instance `i` that are due."""
+    cluster, inst = s.cluster[0], s.instances[i]
+    while inst.late_head >= 0 and s.late[inst.late_head].time <= cluster.now:
+        k = inst.late_head
+        news = s.late[k]
+        inst.late_head = news.next
+        if inst.late_head < 0:
+            inst.late_tail = -1
+        if news.entry >= 0:
+            believe(s, news.entry, news, i)
+        else:
+            inst.told_running = news.running
+            inst.told_waiting = news.waiting
+            inst.told_used = news.used
+        news.next = cluster.late_free
+        cluster.late_free = k
+
+
 # ---- the KV pool of an instance -----------------------------------------------------------------------------------
 
 
@@ -126,6 +221,7 @@ def new_entry(s, node, i, lo, hi):
     if entry.node_next >= 0:
         s.entries[entry.node_next].node_prev = e
     s.nodes[node].entries = e
+    tell_entry(s, e)
     return e
 
 
@@ -175,11 +271,14 @@ def take(s, inst, n):
         size = np.int64(entry.hi - entry.lo)
         if size <= n:
             lru_remove(s.entries, inst, e)
+            entry.hi = entry.lo
+            tell_entry(s, e)
             drop_entry(s, e)
             n -= size
         else:
             entry.hi -= n
             inst.idle -= n
+            tell_entry(s, e)
             n = 0
 
 
@@ -292,6 +391,7 @@ def cut(s, i, e, at):
             if q.source == i and q.source_hold >= 0:
                 insert_hold(s, q.source_hold, e, part)
     entry.hi = at
+    tell_entry(s, e)
 
 
 @njit
@@ -331,6 +431,7 @@ def fill(s, i, q, first, last):
             tail = -1 if q.hold < 0 else s.holds[q.hold].entry
             if tail >= 0 and s.entries[tail].node == n and s.entries[tail].uses == 1 and s.entries[tail].hi == at:
                 s.entries[tail].hi = stop
+                tell_entry(s, np.int64(tail))
             else:
                 use_entry(s, q, new_entry(s, n, i, at, stop))
             q.private -= stop - at
@@ -685,6 +786,7 @@ def schedule(s, i):
         if rows > 0 or not preempted:
             break
 
+    tell_load(s, i)
     if rows == 0:
         inst.busy = 0
         return
@@ -743,6 +845,7 @@ def catch_up(s, i, until):
     block = np.int64(s.cluster[0].block)
     while inst.run_next <= until:
         step = inst.run_applied
+        inst.moment = inst.run_next
         inst.run_applied += 1
         set_next(inst)
         for k in range(inst.n_running):
@@ -754,6 +857,8 @@ def catch_up(s, i, until):
                 q.blocks += 1
             if (before + 1) % block == 0:
                 fill(s, i, q, before // block, (before + 1) // block)
+        tell_load(s, i)
+    inst.moment = s.cluster[0].now
 
 
 @njit
@@ -1009,8 +1114,9 @@ def change_instance(s, row):
 
 @njit
 def count_hits(s, depth):
-    """Write the leading resident blocks of `path` on every instance into `hits`."""
+    """Write the leading resident blocks of `path` on every instance, as the router believes them, into `hits`."""
     block = s.cluster[0].block
+    known = s.entries if s.cluster[0].lag == 0 else s.beliefs
     for i in range(len(s.hits)):
         s.hits[i] = 0
     for d in range(depth - 1, -1, -1):
@@ -1023,9 +1129,9 @@ def count_hits(s, depth):
         while again:  # once more only where a node lies on an instance in several entries
             again = False
             skipped = False
-            e = node.entries
+            e = node.entries if s.cluster[0].lag == 0 else node.beliefs
             while e >= 0:
-                entry = s.entries[e]
+                entry = known[e]
                 if entry.lo == s.hits[entry.instance]:
                     s.hits[entry.instance] = entry.hi
                     if entry.hi == end:
@@ -1046,6 +1152,8 @@ def show(s, r):
     for i in range(len(s.instances)):
         if s.instances[i].run_next <= cluster.now:
             catch_up(s, i, cluster.now)
+        if cluster.lag > 0:
+            hear(s, i)
     depth = walk(s, q)
     count_hits(s, depth)
     most = (q.prompt - 1) // cluster.block
@@ -1053,12 +1161,13 @@ def show(s, r):
         inst, row = s.instances[i], s.seen[i]
         row.local_hit_tokens = min(s.hits[i], most) * cluster.block
         row.in_flight = inst.in_flight
-        row.running = inst.n_running
-        row.waiting = inst.n_waiting
+        used = inst.capacity - inst.empty - inst.idle
+        row.running = inst.told_running if cluster.lag > 0 else inst.n_running
+        row.waiting = inst.told_waiting if cluster.lag > 0 else inst.n_waiting
         row.in_flight_tokens = inst.in_flight_tokens
         row.unprefilled_tokens = inst.todo
         row.unprefilled_s = inst.todo * inst.prefill_token_s + 0.5 * inst.todo_pairs * inst.prefill_pair_s
-        row.kv_use = 1.0 - (inst.empty + inst.idle) / inst.capacity
+        row.kv_use = (inst.told_used if cluster.lag > 0 else used) / inst.capacity
         row.capacity_tokens = inst.capacity * cluster.block
         row.prefill_token_s = inst.prefill_token_s
         row.prefill_pair_s = inst.prefill_pair_s
@@ -1106,7 +1215,11 @@ def advance(s, choice, reason, most_events):
         assign(s, choice, reason)
     count = 0
     while True:
-        if len(s.holds) - cluster.hold_top < cluster.hold_margin or len(s.events) - cluster.heap_size < cluster.heap_margin:
+        if (
+            len(s.holds) - cluster.hold_top < cluster.hold_margin
+            or len(s.events) - cluster.heap_size < cluster.heap_margin
+            or len(s.late) - cluster.late_top < cluster.late_margin
+        ):
             return GROW
         if most_events > 0 and count >= most_events:
             return PAUSED
@@ -1136,6 +1249,10 @@ def advance(s, choice, reason, most_events):
             return DRAINED
         cluster.now = time
         cluster.events += 1
+        if cluster.lag > 0:
+            for i in range(len(s.instances)):
+                catch_up(s, i, time - 1 if kind == STEP_END else time)
+                s.instances[i].moment = time
         count += 1
         if kind == STEP_END:
             end_step(s, identity)
@@ -1229,5 +1346,7 @@ def advance_many(fleet, bounds, choices, reasons, codes):
             fleet.path[b[21, 0] : b[21, 1]],
             fleet.found[b[22, 0] : b[22, 1]],
             fleet.hits[b[23, 0] : b[23, 1]],
+            fleet.late[b[24, 0] : b[24, 1]],
+            fleet.beliefs[b[25, 0] : b[25, 1]],
         )
         codes[c] = advance(s, choices[c], reasons[c], 0)

@@ -78,6 +78,10 @@ CLUSTER = np.dtype(
         ("tier_used", i8),
         ("tier_head", i4),  # least recently used node of the global tier
         ("tier_tail", i4),
+        ("lag", i8),  # ticks until a router learns of caches and engines
+        ("late_top", i4),
+        ("late_free", i4),
+        ("late_margin", i8),
         ("unfinished", i8),  # requests that arrived and are not done
         ("done", i8),
         ("events", i8),  # events processed
@@ -104,6 +108,13 @@ INSTANCE = np.dtype(
         ("n_waiting", i4),
         ("wait_head", i4),
         ("wait_tail", i4),
+        # news on its way to the router
+        ("moment", i8),  # ticks; when what is being done to it happens (a run is caught up late)
+        ("late_head", i4),
+        ("late_tail", i4),
+        ("told_running", i4),
+        ("told_waiting", i4),
+        ("told_used", i8),
         # the step under way, or a run of equal decode steps
         ("run_start", i8),  # ticks; when the first step of the run begins
         ("run_steps", i8),
@@ -183,6 +194,7 @@ NODE_STATE = np.dtype(
         ("start", i4),
         ("end", i4),
         ("entries", i4),  # list of the entries that hold blocks of this node
+        ("beliefs", i4),  # the same as the router believes it (with a view lag)
         ("stored", i4),  # leading chunks of this node in the global tier
         ("tier_prev", i4),
         ("tier_next", i4),
@@ -201,6 +213,20 @@ ENTRY = np.dtype(
         ("lru_next", i4),
         ("node_prev", i4),
         ("node_next", i4),
+    ]
+)
+
+LATE = np.dtype(
+    [
+        ("time", i8),  # when the router learns it
+        ("entry", i4),  # -1 for a load report
+        ("node", i4),
+        ("lo", i4),
+        ("hi", i4),
+        ("running", i4),
+        ("waiting", i4),
+        ("used", i8),
+        ("next", i4),
     ]
 )
 
@@ -238,3 +264,5 @@ class State(NamedTuple):
     path: np.ndarray  # scratch: nodes of one request, leaf first
     found: np.ndarray  # scratch: entries of one look-up, root first
     hits: np.ndarray  # scratch: leading resident blocks per instance
+    late: np.ndarray  # pool of LATE
+    beliefs: np.ndarray  # pool of ENTRY, by the number of the entry

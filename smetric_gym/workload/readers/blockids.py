@@ -34,7 +34,7 @@ def lift_ids(text: bytes, lines: bool) -> tuple[bytes, Lookup]:
     commas, lists = np.count_nonzero(source == ord(",")), np.count_nonzero(source == ord("["))
     ids = np.empty(commas + lists, dtype=np.int64)
     offsets = np.zeros(lists + 1, dtype=np.int64)
-    rest = np.empty(len(source) + 8, dtype=np.uint8)
+    rest = np.empty(len(source) + 12 * (lists + 1), dtype=np.uint8)  # a number may be longer than an empty list
     length, count = _lift(source, _KEY, lines, rest, ids, offsets)
     if length < 0:
         return text, ids_of_list
@@ -117,7 +117,6 @@ def _lift(source, key, lines, rest, ids, offsets):
                 if source[at - 1] == 93:
                     break
                 at = _skip_blank(source, at, lines)
-        # The number of the list takes at most the room of `[` and its digits' list, and 8 bytes at the very end.
         power = 1
         while count // power >= 10:
             power *= 10
