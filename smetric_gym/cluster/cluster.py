@@ -324,6 +324,8 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     )
     cluster = state.cluster[0]
     blocks = int(instances["capacity"][: config.instances].sum())
+    tier_capacity = UNLIMITED if math.isinf(config.global_tier) else math.floor(
+        config.global_tier * blocks * config.block_tokens / config.chunk_tokens)
     cluster["window_end"] = int(engine.NEVER) if math.isinf(window_s) else _ticks(window_s)
     cluster["targets"], cluster["mode"] = config.instances, mode
     cluster["pending"] = cluster["entry_free"] = cluster["hold_free"] = cluster["tier_head"] = cluster["tier_tail"] = -1
@@ -331,14 +333,15 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     cluster["lag"], cluster["late_free"], cluster["late_margin"] = lag, -1, late_margin
     cluster["last_decode"] = len(times) - 1
     cluster["asynchronous"] = config.loads == "async"
-    cluster["has_tier"] = config.global_tier > 0
+    cluster["has_tier"] = tier_capacity > 0
     cluster["write"] = ("prompt", "all", "none").index(config.write)
     cluster["block"], cluster["chunk"] = config.block_tokens, config.chunk_tokens
     cluster["budget"], cluster["max_seqs"], cluster["min_load"] = (
         config.max_batched_tokens, config.max_seqs, config.min_load_tokens)
     cluster["nic_latency"], cluster["pcie_latency"] = _ticks(config.nic_latency_s), _ticks(config.pcie_latency_s)
-    cluster["tier_capacity"] = UNLIMITED if math.isinf(config.global_tier) else math.floor(
-        config.global_tier * blocks * config.block_tokens / config.chunk_tokens)
+    cluster["tier_capacity"] = tier_capacity
+    if not tier_capacity:
+        instances["connector"] = 0
     for k in range(len(rows)):
         engine.push(state.events, state.cluster[0], rows[k]["time"], int(Kind.SCHEDULE), k, 0)
     return state
@@ -375,8 +378,6 @@ def _instances(config: ClusterConfig, times: list[StepTime]) -> np.ndarray:
             inst[name] = -1
         for name in ("half_pair", "context", "mixed_context", "connector", "api", "api_token"):
             inst[name] = getattr(time, name + "_ticks")
-        if config.global_tier == 0:
-            inst["connector"] = 0
         inst["nic_token"] = round(time.kv_bytes_per_token / config.nic_bytes_per_s * TICKS_PER_S)
         inst["pcie_token"] = round(time.kv_bytes_per_token / config.pcie_bytes_per_s * TICKS_PER_S)
         inst["prefill_token_s"] = time.tokens_ticks[-1] / (len(time.tokens_ticks) - 1) / TICKS_PER_S

@@ -476,17 +476,17 @@ def tier_touch(s, n):
 
 
 @njit
-def tier_look_up(s, depth):
-    """Leading chunks of `path` that the tier holds."""
+def tier_look_up(s, depth, most):
+    """Leading chunks of `path` that the tier holds, at most `most`."""
     chunk = s.cluster[0].chunk
-    at = 0
+    at = np.int64(0)
     for d in range(depth - 1, -1, -1):
         node = s.nodes[s.path[d]]
         size = node.end // chunk - node.start // chunk
         at += node.stored
-        if node.stored < size:
+        if node.stored < size or at >= most:
             break
-    return at
+    return min(at, most)
 
 
 @njit
@@ -703,7 +703,7 @@ def schedule(s, i):
                 continue
             known = np.int64(q.prompt + q.generated)
             depth = 0
-            chunks = 0
+            chunks = np.int64(0)
             count = 0
             load = np.int64(0)
             local = np.int64(0)
@@ -720,8 +720,8 @@ def schedule(s, i):
                     target = np.int64(q.prompt)
                     load = max(np.int64(0), target - local)
                 elif reads_tier:
-                    chunks = tier_look_up(s, depth)
-                    target = min(np.int64(chunks) * cluster.chunk, known - 1)
+                    chunks = tier_look_up(s, depth, known // cluster.chunk)
+                    target = min(chunks * cluster.chunk, known - 1)
                     if target - local >= cluster.min_load:
                         load = target - local
                 start = local + load
@@ -1031,11 +1031,11 @@ def end_load(s, r):
     fill(s, i, q, np.int64(q.load_hit), np.int64(q.load_to) // cluster.block)
     q.ready = 1
     q.stage = WAITING
+    wake(s, i, now)
     if q.source >= 0:
         source = np.int64(q.source)
         release_source(s, q)
         wake(s, source, now)
-    wake(s, i, now)
 
 
 @njit
@@ -1180,7 +1180,7 @@ def show(s, r):
     asks.history_tokens = s.traits[r, 2]
     asks.global_hit_tokens = 0
     if cluster.has_tier:
-        asks.global_hit_tokens = min(tier_look_up(s, depth) * cluster.chunk, q.prompt - 1)
+        asks.global_hit_tokens = min(tier_look_up(s, depth, np.int64(q.prompt) // cluster.chunk) * cluster.chunk, q.prompt - 1)
     asks.ttft_limit_s = s.traits[r, 3]
     asks.session = s.traits[r, 4]
     asks.time_s = cluster.now * 1e-12

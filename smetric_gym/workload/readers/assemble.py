@@ -10,18 +10,18 @@ from smetric_gym.errors import SmetricError
 from smetric_gym.workload.readers import links
 from smetric_gym.workload.readers.fields import Faults
 from smetric_gym.workload.readers.rows import Rows
-from smetric_gym.workload.trace import REQUEST, Trace, Trigger
+from smetric_gym.workload.trace import REQUEST, Trace
 
 SERVICE_S = 2.0
 SERVICE_S_PER_TOKEN = 0.0175
-"""Response time where none was recorded: 2 s + 17.5 ms per output token, the median ``api_time`` of the Weka traces
+"""Response time where none was recorded: 2 s + 17.5 ms per output token, Weka's median ``api_time``
 within 6 % in every octave of the output from 85 to 2,240 tokens."""
 
 RESUMED_NEW_TOKENS = 655
-"""New tokens of a first turn that carries history: the median growth of a turn in Weka v8 (traces.md 3.1)."""
+"""New tokens of a first turn that carries history: the median growth of a turn in Weka v8."""
 
 SYSTEM_SHARE = 0.005
-"""A prefix that at least this share of the sessions (and 5) have is taken for a system prompt (traces.md 8)."""
+"""A prefix that at least this share of the sessions (and 5) have is taken for a system prompt."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ def assemble(rows: Rows, limits: Limits, faults: Faults) -> Trace:
     table = {name: column[kept] for name, column in table.items()}
     leaf, stem = leaf[kept], stem[kept]
     if len(leaf) == 0:
-        raise SmetricError(f"{rows.name}: the limits leave no request, allowed: limits that leave at least one")
+        raise SmetricError(
+            f"{rows.name}: the limits leave no request, allowed: limits that leave at least one"
+        )
 
     out = np.zeros(len(leaf), dtype=REQUEST)
     for name in ("prompt", "output", "trigger"):
@@ -71,14 +73,23 @@ def assemble(rows: Rows, limits: Limits, faults: Faults) -> Trace:
     out["session"] = _dense(table["session"])
     out["turn"] = _rank_within(table["session"])
     out["messages"] = 2 * _rank_within(table["thread"]) + _first_of(table["thread"], table["carried"])
+    before = _before(out["parent"], table["thread"])
     base, shared, append, denied = links.longest_shared(
-        leaf, stem, out["parent"], table["prompt"], table["output"], up, depth, rows.block, limits.assume_append
+        leaf,
+        stem,
+        before,
+        table["prompt"],
+        table["output"],
+        up,
+        depth,
+        rows.block,
+        limits.assume_append,
     )
     faults.count("append-only follow-ups", int(append.sum()))
     faults.count("appends that contradict an earlier one, matched by ids only", denied)
     out["base"], out["shared"] = base, shared
     out["system"] = _system(table, leaf, up, depth, rows.block, out["session"])
-    out["history"] = _history(out, append, rows.tree is not None)
+    out["history"] = _history(out, before, append, rows.tree is not None)
     has_gaps = _fill_gaps(out, table["gap"], limits, faults)
     return Trace.build(
         out, name=rows.name, has_content=rows.tree is not None, has_gaps=has_gaps, report=dict(faults.report)
@@ -90,14 +101,16 @@ def _placed_times(rows: Rows, faults: Faults) -> np.ndarray:
     time, gap = rows.column("time", float), rows.column("gap", float)
     missing = np.isnan(time)
     if missing.any():
-        session, output = rows.column("session"), rows.column("output")
-        last: dict[int, int] = {}
-        for r in range(len(time)):
-            if missing[r]:
-                before = last[session[r]]
-                time[r] = time[before] + SERVICE_S + SERVICE_S_PER_TOKEN * output[before] + gap[r]
-            last[session[r]] = r
-        faults.count("turns without a time, placed after their parent (2 s + 17.5 ms per token)", missing.sum())
+        service = SERVICE_S + SERVICE_S_PER_TOKEN * rows.column("output")
+        before = _previous(rows.column("session"))
+        later = (gap + service[before]).tolist()
+        placed = time.tolist()
+        for r in np.flatnonzero(missing).tolist():
+            placed[r] = placed[before[r]] + later[r]
+        time = np.array(placed)
+        faults.count(
+            "turns without a time, placed after their parent (2 s + 17.5 ms per token)", missing.sum()
+        )
     return time
 
 
@@ -106,15 +119,11 @@ def _parents(rows, order, session, leaf, stem, up, faults) -> np.ndarray:
     if rows.sessions == "inferred":
         if rows.tree is None:
             return np.full(n, -1, dtype=np.int32)
-        parent = links.infer_parents(leaf, stem, up, links.COMMON_NODE * n)
+        parent = links.infer_parents(leaf, stem, up, max(links.COMMON_SHARE * n, links.COMMON_LEAST))
         faults.count("sessions inferred from prefixes", int(np.sum(parent < 0)))
         return parent
     if rows.sessions == "declared":
-        parent = np.full(n, -1, dtype=np.int32)
-        by_session = np.argsort(session, kind="stable")
-        same = session[by_session[1:]] == session[by_session[:-1]]
-        parent[by_session[1:][same]] = by_session[:-1][same]
-        return parent
+        return _previous(session)
     rank = np.empty(n, dtype=np.int64)
     rank[order] = np.arange(n)
     parent = rows.column("parent")[order]
@@ -123,6 +132,20 @@ def _parents(rows, order, session, leaf, stem, up, faults) -> np.ndarray:
     faults.count("requests before their parent, taken for first turns", int(late.sum()))
     parent[late] = -1
     return parent
+
+
+def _previous(labels: np.ndarray) -> np.ndarray:
+    """For each entry the last one before it with the same label, or -1."""
+    previous = np.full(len(labels), -1, dtype=np.int32)
+    order = np.argsort(labels, kind="stable")
+    same = labels[order[1:]] == labels[order[:-1]]
+    previous[order[1:][same]] = order[:-1][same]
+    return previous
+
+
+def _before(parent: np.ndarray, thread: np.ndarray) -> np.ndarray:
+    """The turn before each request in its conversation: its parent, unless that is a sub-agent's."""
+    return np.where(thread[parent] == thread, parent, _previous(thread)).astype(np.int32)
 
 
 def _roots(parent: np.ndarray) -> np.ndarray:
@@ -146,7 +169,9 @@ def _kept(table: dict, parent: np.ndarray, limits: Limits, faults: Faults) -> np
                 over.add(thread)
             seen.add(thread)
             kept[r] = thread not in over
-        faults.count(f"requests dropped, at or after a prompt over {limits.context} tokens", n - int(kept.sum()))
+        faults.count(
+            f"requests dropped, at or after a prompt over {limits.context} tokens", n - int(kept.sum())
+        )
         faults.count(f"conversations ended at {limits.context} tokens", len(over))
     index = np.flatnonzero(kept)
     if limits.requests is not None and limits.requests < len(index):
@@ -194,22 +219,22 @@ def _system(table, leaf, up, depth, block, session) -> np.ndarray:
     by_session = np.argsort(session, kind="stable")
     least = max(5, int(np.ceil(SYSTEM_SHARE * (session.max() + 1))))
     common = np.empty(len(leaf), dtype=np.int64)
-    common[by_session] = links.system_depth(leaf[by_session], session[by_session].astype(np.int64), up, depth, least)
+    common[by_session] = links.system_depth(
+        leaf[by_session], session[by_session].astype(np.int64), up, depth, least
+    )
     system = np.where(table["system"] >= 0, table["system"], common * block)
     return np.minimum(system, table["prompt"])
 
 
-def _history(out: np.ndarray, append: np.ndarray, has_content: bool) -> np.ndarray:
-    """Prompt tokens before the new turn: what the parent left, or what is shared, or an estimate where resumed."""
+def _history(out: np.ndarray, before: np.ndarray, append: np.ndarray, has_content: bool) -> np.ndarray:
+    """Prompt tokens before the new turn: left by the turn before, or shared, or estimated where resumed."""
     if not has_content:
         return np.zeros(len(out), dtype=np.int64)
-    parent = np.maximum(out["parent"], 0)
-    told = out["prompt"][parent].astype(np.int64) + out["output"][parent]
+    told = out["prompt"][before].astype(np.int64) + out["output"][before]
     resumed = np.maximum(out["prompt"] - RESUMED_NEW_TOKENS, out["system"])
     first = np.where(out["messages"] > 0, resumed, 0)
-    forked = out["trigger"] == Trigger.SPAWN
     follow = np.where(append, told, out["shared"])
-    return np.minimum(np.where((out["parent"] < 0) | forked, first, follow), out["prompt"])
+    return np.minimum(np.where(before < 0, first, follow), out["prompt"])
 
 
 def _fill_gaps(out: np.ndarray, gap: np.ndarray, limits: Limits, faults: Faults) -> bool:
@@ -223,6 +248,5 @@ def _fill_gaps(out: np.ndarray, gap: np.ndarray, limits: Limits, faults: Faults)
     has_gaps = bool(follow.any()) and not unknown.any()
     if not has_gaps:
         out["gap"] = 0.0
-    if not unknown.all():
-        faults.count("follow-ups without a recorded gap", int(unknown.sum()))
+    faults.count("follow-ups without a recorded gap", int(unknown.sum()))
     return has_gaps

@@ -1,4 +1,4 @@
-"""Block ids straight from JSON text: nearly all of a trace is lists of numbers, and Python lists of them are slow."""
+"""Block ids straight from JSON text: a trace is nearly all numbers, and Python lists of them are slow."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 from smetric_gym.workload.readers.fields import BadRow
 
 Lookup = Callable[[Any], np.ndarray]
-"""Turns what stands at ``hash_ids`` of a parsed row into int64 ids; raises BadRow when it is no list of ids."""
+"""Turns what stands at ``hash_ids`` of a parsed row into int64 ids; raises BadRow when it is no such list."""
 
 _KEY = np.frombuffer(b'"hash_ids"', dtype=np.uint8)
 
@@ -20,8 +20,8 @@ _KEY = np.frombuffer(b'"hash_ids"', dtype=np.uint8)
 def lift_ids(text: bytes, lines: bool) -> tuple[bytes, Lookup]:
     """Take every ``"hash_ids": [...]`` out of JSON text, leaving a number in its place.
 
-    Text in which anything but whole non-negative numbers stands in such a list is left alone, so that the JSON parser
-    and the row checks say what is wrong with it.
+    Text in which anything but whole non-negative numbers stands in such a list is left alone, so that the
+    JSON parser and the row checks say what is wrong with it.
 
     Args:
         text: whole JSON documents.
@@ -34,7 +34,7 @@ def lift_ids(text: bytes, lines: bool) -> tuple[bytes, Lookup]:
     commas, lists = np.count_nonzero(source == ord(",")), np.count_nonzero(source == ord("["))
     ids = np.empty(commas + lists, dtype=np.int64)
     offsets = np.zeros(lists + 1, dtype=np.int64)
-    rest = np.empty(len(source) + 12 * (lists + 1), dtype=np.uint8)  # a number may be longer than an empty list
+    rest = np.empty(len(source) + 12 * (lists + 1), dtype=np.uint8)
     length, count = _lift(source, _KEY, lines, rest, ids, offsets)
     if length < 0:
         return text, ids_of_list
@@ -49,16 +49,17 @@ def ids_of_list(value: Any) -> np.ndarray:
     try:
         return np.array(value, dtype=np.int64)
     except OverflowError:
-        return np.array(value, dtype=np.uint64).view(np.int64)
+        return np.array([x & (2**64 - 1) for x in value], dtype=np.uint64).view(np.int64)
 
 
 def mix(a: np.ndarray | int, b: np.ndarray | int) -> np.ndarray:
-    """Mint a 64-bit id from two numbers (the finaliser of splitmix64), so that different pairs get different ids."""
-    x = np.asarray(a, dtype=np.int64).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(29))) + np.asarray(b, dtype=np.int64).astype(np.uint64)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (x ^ (x >> np.uint64(31))).view(np.int64)
+    """Mint a 64-bit id from two numbers, another one for every pair (finaliser of splitmix64)."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(a, dtype=np.int64).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(29))) + np.asarray(b, dtype=np.int64).astype(np.uint64)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return (x ^ (x >> np.uint64(31))).view(np.int64)
 
 
 @numba.njit(cache=True)
@@ -117,6 +118,9 @@ def _lift(source, key, lines, rest, ids, offsets):
                 if source[at - 1] == 93:
                     break
                 at = _skip_blank(source, at, lines)
+        after = _skip_blank(source, at, lines)
+        if after >= n or (source[after] != 44 and source[after] != 125):
+            return -1, 0
         power = 1
         while count // power >= 10:
             power *= 10

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from smetric_gym.errors import SmetricError
+from smetric_gym.workload.readers.fields import Faults
 
 FORMATS = ("mooncake", "weka", "bailian", "azure", "burstgpt")
 
@@ -29,33 +30,45 @@ class Document:
     stream: BinaryIO
 
 
-def open_documents(path: str | Path) -> Iterator[Document]:
+def open_documents(path: str | Path, faults: Faults) -> Iterator[Document]:
     """Open a file, a folder, or an archive of either, one document at a time, by what the bytes say.
 
-    Folders and archives give their files in the order of their names (archives: in stored order), without hidden
-    files and without files that are neither JSON nor CSV nor packed.
+    Folders and archives give their files in the order of their names (archives: in stored order), without
+    hidden files and without files that are neither JSON nor CSV nor packed.
 
     Raises:
-        SmetricError: when there is nothing to read.
+        SmetricError: when there is nothing to read, or (``faults`` decides) when an archive is damaged.
     """
     path = Path(path)
     if not path.exists():
-        raise SmetricError(f"{path}: no such file or folder, allowed: a trace file, a folder or an archive of them")
+        raise SmetricError(
+            f"{path}: no such file or folder, allowed: a trace file, a folder or an archive of them"
+        )
     empty = True
     files = sorted(p for p in path.rglob("*") if p.is_file() and _wanted(p.name)) if path.is_dir() else [path]
     for file in files:
         with open(file, "rb") as raw:
-            for document in _unpack(file.name, raw):
-                empty = False
-                yield document
+            try:
+                for document in _unpack(file.name, raw):
+                    empty = False
+                    yield document
+            except BROKEN as fault:
+                faults.bad(file.name, f"cannot be unpacked ({fault}), allowed: a whole archive")
     if empty:
-        raise SmetricError(f"{path}: found no trace file in it, allowed: .json, .jsonl, .csv, plain or packed")
+        raise SmetricError(
+            f"{path}: found no trace file in it, allowed: .json, .jsonl, .csv, plain or packed"
+        )
 
 
 def detect(documents: Iterator[Document], path: str | Path) -> tuple[str, Iterator[Document]]:
     """Tell the format from the head of the first document, and give all documents back."""
     first = next(documents)
-    head = first.stream.read(_HEAD)
+    try:
+        head = first.stream.read(_HEAD)
+    except BROKEN as fault:
+        raise SmetricError(f"{path}: cannot be unpacked ({fault}), allowed: a whole archive") from None
+    if not head.strip():
+        raise SmetricError(f"{path}: {first.name} is empty, allowed: a trace with at least one request")
     first.stream = _Rewound(head, first.stream)
     return _format_of(head, f"{path}"), _chain(first, documents)
 
@@ -86,16 +99,18 @@ def _format_of(head: bytes, path: str) -> str:
 
 
 def _wanted(name: str) -> bool:
-    return not name.startswith(".") and name.lower().endswith((".json", ".jsonl", ".csv", ".gz", ".xz", ".tgz"))
+    return not name.startswith(".") and name.lower().endswith(
+        (".json", ".jsonl", ".csv", ".gz", ".xz", ".tgz")
+    )
 
 
 def _unpack(name: str, raw: BinaryIO) -> Iterator[Document]:
     magic = raw.read(6)
     raw.seek(0)
     if magic[:2] == b"\x1f\x8b":
-        stream: BinaryIO = gzip.open(raw)
+        stream: BinaryIO = gzip.GzipFile(fileobj=raw)
     elif magic == b"\xfd7zXZ\x00":
-        stream = lzma.open(raw)
+        stream = lzma.LZMAFile(raw)  # noqa: SIM115
     else:
         stream = raw
     head = stream.read(512)

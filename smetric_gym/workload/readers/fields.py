@@ -8,8 +8,8 @@ from typing import Any
 
 from smetric_gym.errors import SmetricError
 
-MAX_TOKENS = 2**30
-"""A prompt or an output longer than this is a mistake; it also keeps sums inside int32."""
+MAX_TOKENS = 10**9
+"""A prompt or an output longer than this is a mistake; it also keeps prompt + output inside int32."""
 
 _MISSING = "nothing"
 
@@ -48,7 +48,7 @@ def tokens(row: dict, key: str, low: int) -> int:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or not low <= value <= MAX_TOKENS:
-        raise BadRow(key, value, f"a whole number of tokens, {low} or more")
+        raise BadRow(key, value, f"a whole number of tokens, {low} to {MAX_TOKENS}")
     return value
 
 
@@ -72,6 +72,4 @@ def block_count(ids: int, prompt: int, block: int, ceil: bool) -> None:
     right = -(-prompt // block) if ceil else prompt // block
     if ids != right:
         rule = "ceil" if ceil else "floor"
-        raise BadRow(
-            "the number of hash_ids", ids, f"{right} = {rule}({prompt} tokens / {block} per block)"
-        )
+        raise BadRow("the number of hash_ids", ids, f"{right} = {rule}({prompt} tokens / {block} per block)")

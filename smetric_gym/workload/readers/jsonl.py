@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import orjson
 
@@ -24,7 +25,10 @@ def read_lines(documents: Iterator[Document], faults: Faults) -> Iterator[tuple[
             try:
                 piece = document.stream.read(_BATCH)
             except BROKEN as fault:
-                faults.bad(f"{document.name} line {line} or later", f"cannot be unpacked ({fault})")
+                faults.bad(
+                    f"{document.name} line {line} or later",
+                    f"cannot be unpacked ({fault}), allowed: a whole archive",
+                )
                 piece = b""
             rest += piece
             cut = rest.rfind(b"\n") + 1 if piece else len(rest)
@@ -39,22 +43,37 @@ def read_lines(documents: Iterator[Document], faults: Faults) -> Iterator[tuple[
                 break
 
 
-def read_objects(documents: Iterator[Document], faults: Faults) -> Iterator[list[tuple[str, dict, Lookup]]]:
-    """Batches of rows: where each stands, its fields, and what gives its ``hash_ids`` as int64 ids."""
+@dataclass
+class Batch:
+    """Rows of one document, and what gives their ``hash_ids`` as int64 ids."""
+
+    name: str
+    rows: list[tuple[int, dict]]
+    lookup: Lookup
+
+    def where(self, number: int) -> str:
+        """Where a row stands, for messages."""
+        return f"{self.name} line {number}"
+
+
+def read_objects(documents: Iterator[Document], faults: Faults) -> Iterator[Batch]:
+    """Batches of rows with the number of their line."""
     for name, lines, first in read_lines(documents, faults):
         text, lookup = lift_ids(b"\n".join(lines), lines=True)
-        batch = []
+        batch = Batch(name, [], lookup)
         for number, line in enumerate(text.split(b"\n"), first):
-            if not line.strip():
-                continue
-            where = f"{name} line {number}"
             try:
                 row = orjson.loads(line)
             except orjson.JSONDecodeError as fault:
-                faults.bad(where, BadRow("the line", f"malformed or truncated JSON ({fault})", "one JSON object"))
+                if not line.strip():
+                    continue
+                faults.bad(
+                    batch.where(number),
+                    BadRow("the line", f"malformed or truncated JSON ({fault})", "one JSON object"),
+                )
                 continue
             if not isinstance(row, dict):
-                faults.bad(where, BadRow("the line", type(row).__name__, "one JSON object"))
+                faults.bad(batch.where(number), BadRow("the line", type(row).__name__, "one JSON object"))
                 continue
-            batch.append((where, row, lookup))
+            batch.rows.append((number, row))
         yield batch

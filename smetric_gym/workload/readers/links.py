@@ -1,21 +1,21 @@
-"""What the prefix tree says about requests in order of arrival: whose prefix each repeats, and whose turn each is."""
+"""What the prefix tree says of requests in order of arrival: whose prefix each repeats, whom it follows."""
 
 from __future__ import annotations
 
 import numba
 import numpy as np
 
-COMMON_NODE = 0.01
-"""A prefix used by more than this share of all requests is a system prompt, and says nothing of who follows whom."""
+COMMON_SHARE, COMMON_LEAST = 0.01, 10
+"""A prefix that more than this share of all requests (and 10) use is no sign that one follows another."""
 
 
 @numba.njit(cache=True)
 def infer_parents(leaf, stem, up, most):
     """The parent of each request: the deepest earlier one whose full blocks all begin its prompt.
 
-    Where several end at the same block, the latest. Ends inside nodes that more than ``most`` requests use do not
-    count, nor do prompts shorter than one block. One request may have several children (branches, retries). On
-    Mooncake's conversation trace this finds 8,056 sessions, 25 % of them multi-turn.
+    Where several end at the same block, the latest. Ends inside nodes that more than ``most`` requests use
+    do not count, nor do prompts shorter than one block. One request may have several children (branches,
+    retries). On Mooncake's conversation trace this finds 8,056 sessions, 25 % of them multi-turn.
     """
     count = np.zeros(len(up), dtype=np.int64)
     for r in range(len(leaf)):
@@ -51,13 +51,14 @@ def common_depth(a, b, up, depth):
 def longest_shared(leaf, stem, parent, prompt, output, up, depth, block, assume_append):
     """The earlier request with the longest common prefix, and that prefix.
 
-    A follow-up whose prompt begins with all full blocks of its parent's prompt and is at least as long as the parent's
-    prompt + output is append-only. With ``assume_append`` it begins with all of those tokens, although ids cover no
-    outputs, unless an earlier append of the same parent differs from it in a full block inside them: then at most one
-    of the two is true, and the first is believed.
+    A follow-up whose prompt begins with all full blocks of its parent's prompt and is at least as long as
+    the parent's prompt + output is append-only. With ``assume_append`` it begins with all of those tokens,
+    although ids cover no outputs, unless an earlier append of the same parent differs from it in a full
+    block inside them: then at most one of the two is true, and the first is believed.
 
     Returns:
-        base int32 ``(n,)`` or -1; shared tokens int32 ``(n,)``; append-only bool ``(n,)``; number of denied appends.
+        base int32 ``(n,)`` or -1; shared tokens int32 ``(n,)``; append-only bool ``(n,)``; number of denied
+        appends.
     """
     n = len(leaf)
     base = np.full(n, -1, dtype=np.int32)

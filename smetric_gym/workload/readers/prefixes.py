@@ -1,9 +1,10 @@
 """Which prompts begin alike: a path-compressed tree over block ids that grows request by request.
 
-A run of blocks is kept once, however many requests repeat it, so the memory is that of the distinct content: a Weka
-session of 150 turns costs what its longest prompt costs. The tree does not depend on the order of insertion, so
-requests can be added as they are read and put in order of arrival later. Ids are matched from the head, which chains
-them: an id that follows another prefix is another block, as it must be for ids that hash one block only.
+A run of blocks is kept once, however many requests repeat it, so the memory is that of the distinct
+content: a Weka session of 150 turns costs what its longest prompt costs. The tree does not depend on the
+order of insertion, so requests can be added as they are read and put in order of arrival later. Ids are
+matched from the head, which chains them: an id that follows another prefix is another block, as it must be
+for ids that hash one block only.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class PrefixTree:
             full: int64 ``(n,)``, how many ids of each are of full blocks (a last partial block is not).
 
         Returns:
-            int32 ``(n,)`` twice: the node where each sequence ends, and the node where its full blocks end. Later
-            insertions may split nodes, but a node keeps its end.
+            int32 ``(n,)`` twice: the node where each sequence ends, and the node where its full blocks end.
+            Later insertions may split nodes, but a node keeps its end.
         """
         n = len(offsets) - 1
         self._nodes = _grown(self._nodes, int(self._size[0]) + 4 * n)

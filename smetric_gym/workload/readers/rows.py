@@ -20,9 +20,9 @@ class Rows:
     Attributes:
         block: tokens per block id.
         tree: the prefix tree of all ids, or None for formats without ids.
-        sessions: who belongs together. "declared": the column ``session`` says it and the turns follow the time;
-            "linked": so do the columns ``parent`` and ``session``; "chained": only ``parent`` says it;
-            "inferred": nothing does, so that prefixes have to.
+        sessions: who belongs together. "declared": the column ``session`` says it, and the turns follow
+            the time; "linked": so do the columns ``parent`` and ``session``; "chained": only ``parent`` says
+            it; "inferred": nothing does, so that prefixes have to.
         name: of the workload.
     """
 
@@ -30,8 +30,8 @@ class Rows:
     tree: PrefixTree | None
     sessions: str
     name: str = "trace"
-    time: array = field(default_factory=lambda: array("d"))  # s; nan: after its parent, at a time to be made up
-    gap: array = field(default_factory=lambda: array("d"))  # s after the completion of the parent; nan: not recorded
+    time: array = field(default_factory=lambda: array("d"))  # s; nan: to be made up, after the row before
+    gap: array = field(default_factory=lambda: array("d"))  # s after the end of the parent; nan: unknown
     session: array = field(default_factory=lambda: array("q"))
     thread: array = field(default_factory=lambda: array("q"))  # one conversation; a sub-agent has its own
     parent: array = field(default_factory=lambda: array("q"))  # row
@@ -39,7 +39,7 @@ class Rows:
     output: array = field(default_factory=lambda: array("q"))
     system: array = field(default_factory=lambda: array("q"))
     trigger: array = field(default_factory=lambda: array("b"))
-    carried: array = field(default_factory=lambda: array("q"))  # messages before the first turn of the thread
+    carried: array = field(default_factory=lambda: array("q"))  # messages before the thread
     leaf: list[np.ndarray] = field(default_factory=list)
     stem: list[np.ndarray] = field(default_factory=list)
 
@@ -92,6 +92,13 @@ class Rows:
         leaf, stem = self.tree.add(ids, offsets, full)
         self.leaf.append(leaf)
         self.stem.append(stem)
+
+    def repeats(self) -> int:
+        """Rows that are equal to an earlier one in time, lengths, session and content."""
+        names = ["time", "prompt", "output", "session", *(["leaf"] if self.tree else [])]
+        table = np.stack([self.column(name, float) for name in names], axis=1)
+        table = table[~np.isnan(table[:, 0])]
+        return len(table) - len(np.unique(table, axis=0)) if len(table) else 0
 
     def column(self, name: str, dtype: type = np.int64) -> np.ndarray:
         """One column as an array (``leaf`` and ``stem``: the tree's nodes)."""

@@ -1,0 +1,89 @@
+"""What an environment serves, episode after episode: the settings of `evaluate`, a new trace each time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from smetric_gym.cluster.config import ClusterConfig
+from smetric_gym.errors import SmetricError
+from smetric_gym.experiment import prepare
+from smetric_gym.experiment.evaluate import resolve
+from smetric_gym.workload.trace import NODE, REQUEST, Trace
+
+Workload = str | Path | Mapping[str, Any] | Trace | Callable[[int], Trace]
+KEPT = 4
+
+
+class Scenario:
+    """The episodes of one environment.
+
+    Args:
+        default_cluster: file of ``conf/cluster`` that `cluster` is a change of.
+        workload: name of a file of ``conf/workload``, path, mapping of changes, Trace, or function from a
+            seed to a Trace.
+        cluster: name of a file of ``conf/cluster``, mapping of changes to `default_cluster`, ClusterConfig,
+            or None.
+        settings: other settings of `evaluate`; None means its default.
+
+    Attributes:
+        setup: what all episodes have in common; its trace is empty.
+        endless: True for a generated workload, which would go on after the window.
+    """
+
+    def __init__(
+        self,
+        default_cluster: str,
+        workload: Workload | None,
+        cluster: str | Mapping[str, Any] | ClusterConfig | None,
+        settings: Mapping[str, Any],
+    ) -> None:
+        given = {"cluster": default_cluster, **{k: v for k, v in settings.items() if v is not None}}
+        if isinstance(cluster, str):
+            given["cluster"] = cluster
+        elif cluster is not None:
+            values = vars(cluster) if isinstance(cluster, ClusterConfig) else cluster
+            given |= {f"cluster.{name}": value for name, value in values.items()}
+        self._make = None
+        if isinstance(workload, Trace):
+            self._make = lambda _: workload
+        elif callable(workload):
+            self._make = workload
+        elif workload is not None:
+            given["workload"] = workload
+        self._settings, _, _ = resolve(None, given)
+        nothing = Trace(np.zeros(0, REQUEST), np.zeros(0, NODE))
+        self.setup = prepare.prepare(self._settings, nothing)
+        self.endless = self._make is None and "preset" in self._settings["workload"]
+        self._kept: OrderedDict[int, Trace] = OrderedDict()
+
+    @property
+    def end_s(self) -> float:
+        """End of the scored window in s."""
+        return self.setup.warm_up_s + self.setup.window_s
+
+    def trace(self, seed: int) -> Trace:
+        """The workload of a seed, the same that `evaluate` serves for it; the last few are kept."""
+        if seed not in self._kept:
+            self._kept[seed] = self._made(seed)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(seed)
+        return self._kept[seed]
+
+    def episode(self, trace: Trace, seed: int) -> prepare.Setup:
+        """The run of one episode."""
+        return replace(self.setup, trace=trace, seed=seed)
+
+    def _made(self, seed: int) -> Trace:
+        if self._make is None:
+            return prepare.workload(self._settings | {"seed": seed}, self.setup.config.instances)
+        trace = self._make(seed)
+        if not isinstance(trace, Trace):
+            raise SmetricError(f"workload({seed}) returned a {type(trace).__name__}, allowed: a Trace")
+        return trace

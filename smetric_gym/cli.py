@@ -1,0 +1,173 @@
+"""The command line: ``smetric-gym COMMAND ...``; evaluate, compare and audit are Hydra applications."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smetric_gym.errors import SmetricError
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+USAGE = """\
+smetric-gym COMMAND [KEY=VALUE ...]: route the requests of LLM agents over a simulated cluster.
+
+  audit        what a workload is like       smetric-gym audit workload=trace1
+  evaluate     one run, all its scores       smetric-gym evaluate policy=smetric cluster=colocated load=1.5
+               many runs, one table          smetric-gym evaluate --multirun policy.overload=1,2,inf
+  compare      policies over loads, seeds    smetric-gym compare policies=[smetric,bailian,./mine.py:mine]
+  bench        speed and memory              smetric-gym bench [bench.path=FILE] [bench.large=true]
+  calibration  the simulator and what was measured on real hardware
+  fuzz         the event loop against the reference simulator    smetric-gym fuzz --clusters 300
+
+`smetric-gym evaluate --help` shows every group and key with its unit and range. Bad input ends with exit code 2.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0, 2 for bad input, 130 for Ctrl-C."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(USAGE, end="")
+        return 0 if arguments else 2
+    command, rest = arguments[0], arguments[1:]
+    try:
+        if command not in COMMANDS:
+            from smetric_gym.experiment.settings import unknown
+
+            raise SmetricError(unknown("command", command, list(COMMANDS)))
+        COMMANDS[command](rest)
+    except SmetricError as error:
+        print(f"smetric-gym: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("smetric-gym: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output went away
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return 0
+
+
+def _hydra(name: str, task: Callable[[DictConfig], Any], arguments: list[str]) -> None:
+    """Run a task as the Hydra application ``name``, with one sentence where Hydra reports bad input at length."""
+    import hydra
+    from hydra.core.hydra_config import HydraConfig
+    from hydra.errors import HydraException
+    from hydra.types import RunMode
+    from omegaconf.errors import OmegaConfBaseException
+
+    from smetric_gym.experiment.settings import command_line, explained
+
+    refused: list[SmetricError] = []
+
+    def quiet_task(config: DictConfig) -> None:
+        try:
+            task(config)
+        except SmetricError as error:
+            if HydraConfig.get().mode == RunMode.MULTIRUN:
+                raise  # Hydra says which job it was
+            refused.append(error)
+
+    before, shown = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = [f"smetric-gym {name}", *command_line(arguments), f"hydra.job.name={name}"]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and we say it
+    try:
+        hydra.main(version_base="1.3", config_path="pkg://smetric_gym.conf", config_name="config")(quiet_task)()
+    except (HydraException, OmegaConfBaseException) as error:
+        raise explained(error) from error
+    finally:
+        sys.argv = before
+        os.environ.pop("HYDRA_FULL_ERROR")
+        if shown is not None:
+            os.environ["HYDRA_FULL_ERROR"] = shown
+    if refused:
+        raise refused[0]
+
+
+def _evaluate(arguments: list[str]) -> None:
+    from smetric_gym.experiment.tasks import evaluate_task
+
+    _hydra("evaluate", evaluate_task, arguments)
+
+
+def _compare(arguments: list[str]) -> None:
+    from smetric_gym.experiment.tasks import compare_task
+
+    if "--multirun" in arguments or "-m" in arguments:
+        raise SmetricError("compare sweeps by itself, allowed: loads=[...], policies=[...] and seeds=[...]")
+    _hydra("compare", compare_task, arguments)
+
+
+def _audit(arguments: list[str]) -> None:
+    from smetric_gym.experiment.tasks import audit_task
+
+    _hydra("audit", audit_task, arguments)
+
+
+def _bench(arguments: list[str]) -> None:
+    from rich.console import Console
+
+    from smetric_gym.experiment.bench import bench
+    from smetric_gym.experiment.settings import unknown
+    from smetric_gym.experiment.store import as_json, write_whole
+    from smetric_gym.experiment.tables import plain_table
+    from smetric_gym.experiment.tasks import say_if_compiling
+
+    given: dict[str, str | None] = {"bench.path": None, "bench.large": "false", "output": "outputs"}
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name not in given or not equals:
+            raise SmetricError(unknown("key", name, list(given)) + " as KEY=VALUE")
+        given[name] = value
+    console = Console()
+    say_if_compiling(console)
+    large = given["bench.large"] == "true"
+    rows = bench(given["bench.path"], large, say=lambda words: console.print(words, style="dim"))
+    columns = ("what", "value", "unit", "note")
+    shown = [[row[name] for name in columns] for row in rows]
+    console.print(plain_table(columns, shown, "Speed and memory on this machine"))
+    path = Path(given["output"]) / "bench" / "bench.json"
+    write_whole(path, as_json(rows))
+    console.print(f"written to {path}")
+
+
+def _calibration(arguments: list[str]) -> None:
+    from rich.console import Console
+
+    from smetric_gym.cluster.calibration import calibration_table
+    from smetric_gym.experiment.tables import number, plain_table
+
+    if arguments:
+        raise SmetricError(f"calibration takes nothing, found {arguments[0]!r}")
+    rows = []
+    for check in calibration_table():
+        error, tolerance = check.error, check.tolerance
+        state = "" if tolerance is None else "ok" if abs(error) <= tolerance else "MISSED"
+        allowed = "" if tolerance is None else f"{100 * tolerance:.0f} %"
+        numbers = (number(check.measured), number(check.simulated), f"{100 * error:+.1f} %")
+        rows.append((check.name, check.what, *numbers, allowed, state, check.source))
+    columns = ("check", "what", "measured", "simulated", "error", "allowed", "", "source")
+    Console().print(plain_table(columns, rows, "The simulator against measurements on real hardware"))
+
+
+def _fuzz(arguments: list[str]) -> None:
+    from smetric_gym.cluster import fuzz
+
+    if not hasattr(fuzz, "main"):
+        raise SmetricError("fuzz has no command of its own in this version, allowed: the tests run it")
+    fuzz.main(arguments)
+
+
+COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "audit": _audit,
+    "evaluate": _evaluate,
+    "compare": _compare,
+    "bench": _bench,
+    "calibration": _calibration,
+    "fuzz": _fuzz,
+}

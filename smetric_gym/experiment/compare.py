@@ -1,0 +1,174 @@
+"""Comparisons: every policy on the same requests, over loads and seeds, in parallel, resumable."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from smetric_gym.errors import SmetricError
+from smetric_gym.experiment.comparison import Comparison
+from smetric_gym.experiment.evaluate import resolve, run
+from smetric_gym.experiment.prepare import policy as policy_of
+from smetric_gym.experiment.settings import choices, group_file
+from smetric_gym.experiment.store import Store
+
+Job = dict[str, Any]
+"""Settings of one run; ``function`` in it is the policy where that is an object of Python."""
+
+
+def compare(
+    policies: Sequence[str | Callable | Mapping[str, Any]],
+    loads: Sequence[float] = (1.0, 1.25, 1.5, 1.75, 2.0),
+    seeds: Sequence[int] = (0, 1, 2),
+    *,
+    jobs: int = 2,
+    store: str | Path | None = None,
+    baseline: str | None = None,
+    force: bool = False,
+    progress: Callable[[int, int], Any] | None = None,
+    **settings: Any,
+) -> Comparison:
+    """Run every policy at every load with every seed; all meet the same requests (common random numbers).
+
+    Args:
+        policies: as for `evaluate`; functions of Python run in this process.
+        loads: multiples of the workload's base rate.
+        seeds: seeds of workload and policy.
+        jobs: processes.
+        store: folder that keeps finished runs; the same call finds them again. None keeps nothing.
+        baseline: policy that differences are taken to; None takes the best of the others.
+        force: run again what the store already holds.
+        progress: called with (finished, all) runs after each of them.
+        **settings: as for `evaluate`.
+
+    Raises:
+        SmetricError: one sentence about what makes no sense; finished runs are kept.
+    """
+    values, trace, _ = resolve("smetric" if "smetric" in choices("policy") else None, settings)
+    runs = plan(values, policies, loads, seeds)
+    if trace is not None:
+        for job in runs:
+            job["trace"] = trace
+    records = run_all(runs, jobs=jobs, store=store, force=force, progress=progress)
+    return Comparison(records, baseline=baseline)
+
+
+def plan(
+    settings: Mapping[str, Any], policies: Sequence[Any], loads: Sequence[float], seeds: Sequence[int]
+) -> list[Job]:
+    """The runs of a comparison, policies innermost, so that neighbours serve the same trace."""
+    for name, values in (("policies", policies), ("loads", loads), ("seeds", seeds)):
+        if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
+            raise SmetricError(f"{name} is {values!r}, allowed: a list with at least one entry")
+    chosen = [choice(policy) for policy in policies]
+    labels = [label for label, _, _ in chosen]
+    for _, parameters, function in chosen:
+        policy_of({**settings, "policy": parameters}, function)  # says now what is wrong with it
+    twice = {label for label in labels if labels.count(label) > 1}
+    if twice:
+        raise SmetricError(f"policies has {', '.join(sorted(twice))} more than once, allowed: each one once")
+    return [
+        {**settings, "policy": parameters, "label": label, "function": function, "load": load, "seed": seed}
+        for load in loads
+        for seed in seeds
+        for label, parameters, function in chosen
+    ]
+
+
+def choice(policy: Any) -> tuple[str, dict[str, Any], Any]:
+    """A policy of the list: its label, its settings, and its function where it is an object of Python."""
+    if isinstance(policy, Mapping):
+        changed = {name: value for name, value in policy.items() if name != "name"}
+        label, parameters, function = choice(policy.get("name"))
+        words = ", ".join(f"{name}={value}" for name, value in changed.items())
+        return (f"{label}({words})" if words else label), {**parameters, **changed}, function
+    if isinstance(policy, str) and ":" in policy:
+        return policy.rpartition(":")[2], {"name": policy}, None
+    if isinstance(policy, str):
+        return policy, {**group_file("policy", policy), "name": policy}, None
+    if callable(policy):
+        return getattr(policy, "name", getattr(policy, "__name__", repr(policy))), {"name": None}, policy
+    raise SmetricError(f"policies has {policy!r}, allowed: names, FILE.py:FUNCTION, mappings, functions")
+
+
+def run_all(
+    runs: Sequence[Job],
+    *,
+    jobs: int,
+    store: str | Path | None,
+    force: bool = False,
+    progress: Callable[[int, int], Any] | None = None,
+) -> list[dict[str, Any]]:
+    """Records of all runs, in their order; those that the store has are not run again."""
+    if type(jobs) is not int or jobs < 1:
+        raise SmetricError(f"jobs is {jobs!r}, allowed: a whole number, 1 or more")
+    folder = None if store is None else Path(store)
+    records: list[dict[str, Any] | None] = [None if force else _stored(job, folder) for job in runs]
+    todo = [k for k, record in enumerate(records) if record is None]
+    here = [k for k in todo if jobs == 1 or runs[k]["function"] is not None or "trace" in runs[k]]
+    away = [k for k in todo if k not in set(here)]
+    done = len(runs) - len(todo)
+    if progress is not None:
+        progress(done, len(runs))
+    for k, record in _finish(runs, here, away, jobs, folder):
+        records[k] = record
+        done += 1
+        if progress is not None:
+            progress(done, len(runs))
+    return records
+
+
+def _finish(runs, here, away, jobs, folder) -> Iterator[tuple[int, dict[str, Any]]]:
+    for k in here:
+        yield k, run_one(runs[k], folder)
+    if not away:
+        return
+    run_first = away.pop(0) if not _is_compiled() else None
+    if run_first is not None:  # compile once, not once per process
+        yield run_first, run_one(runs[run_first], folder)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(away)) or 1, context, initializer=_ignore_interrupt) as pool:
+        futures = {pool.submit(run_one, runs[k], folder): k for k in away}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:  # Ctrl-C and errors alike: what is finished is in the store already
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
+
+
+def run_one(job: Job, folder: Path | None) -> dict[str, Any]:
+    """Run one job, and save its record before it is returned."""
+    job = dict(job)
+    function, trace, label = job.pop("function"), job.pop("trace", None), job.pop("label")
+    record = run(job, trace=trace, function=function).record() | {"policy": label}
+    if folder is not None and function is None and trace is None:
+        saved = Store(folder)
+        key = saved.key(job)
+        saved.save(key, record)
+        return saved.load(key)
+    return record
+
+
+def _stored(job: Job, folder: Path | None) -> dict[str, Any] | None:
+    if folder is None or job["function"] is not None or "trace" in job:
+        return None
+    store = Store(folder)
+    record = store.load(store.key(job))
+    return None if record is None else record | {"policy": job["label"]}
+
+
+def _is_compiled() -> bool:
+    from smetric_gym.experiment.compiled import is_compiled
+
+    return is_compiled()
+
+
+def _ignore_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

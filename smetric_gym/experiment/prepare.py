@@ -1,0 +1,195 @@
+"""From settings to what a run needs: the trace, the cluster, the limits and the policy."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from smetric_gym.cluster import Cluster, ClusterConfig
+from smetric_gym.errors import SmetricError
+from smetric_gym.experiment.settings import unknown
+from smetric_gym.measures import Scored
+from smetric_gym.scoring import SLO
+from smetric_gym.workload.trace import Trace
+
+if TYPE_CHECKING:
+    from smetric_gym.agents.policy import Policy
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that one run needs.
+
+    Attributes:
+        settings: the settings that it was made from.
+        trace: what arrives; ``warm_up_s + window_s`` of it are served.
+        config: the cluster.
+        slo: the limits.
+        arrival_mode: "closed", "causal" or "open".
+        warm_up_s: s before the scored window.
+        window_s: length of the scored window in s.
+        seed: of workload and policy.
+    """
+
+    settings: Mapping[str, Any]
+    trace: Trace
+    config: ClusterConfig
+    slo: SLO
+    arrival_mode: str
+    warm_up_s: float
+    window_s: float
+    seed: int
+
+    def cluster(self, debug: bool = False) -> Cluster:
+        """A new cluster before its first decision."""
+        return Cluster(
+            self.trace,
+            self.config,
+            arrival_mode=self.arrival_mode,
+            window_s=self.warm_up_s + self.window_s,
+            ttft_limit_s=(self.slo.ttft_s, self.slo.ttft_s_per_token),
+            debug=debug,
+        )
+
+    def scored(self, cluster: Cluster) -> Scored:
+        """The requests of a cluster that count."""
+        return Scored(
+            self.trace,
+            cluster.outcome,
+            self.slo,
+            instances=self.config.instances,
+            warm_up_s=self.warm_up_s,
+            window_s=self.window_s,
+            kv_bytes_per_token=cluster.kv_bytes_per_token,
+            block_tokens=self.config.block_tokens,
+            imbalance_window_s=self.settings["imbalance_window_s"],
+            arrival_mode=self.arrival_mode,
+            seed=self.seed,
+        )
+
+
+def prepare(settings: Mapping[str, Any], trace: Trace | None = None) -> Setup:
+    """Build a run from settings.
+
+    Args:
+        settings: from `settings.compose` or `settings.settings_of`.
+        trace: served instead of the workload of the settings.
+
+    Raises:
+        SmetricError: naming the key that makes no sense, or whatever the trace's reader found.
+    """
+    _check_numbers(settings)
+    config = cluster_config(settings["cluster"])
+    if trace is None:
+        trace = workload(settings, config.instances)
+    return Setup(
+        settings=settings,
+        trace=trace,
+        config=config,
+        slo=_made(SLO, settings["slo"], "slo"),
+        arrival_mode=settings["arrival_mode"],
+        warm_up_s=float(settings["warm_up_s"]),
+        window_s=float(settings["window_s"]),
+        seed=settings["seed"],
+    )
+
+
+def cluster_config(values: Mapping[str, Any]) -> ClusterConfig:
+    """The cluster of the settings ``cluster``; lists become tuples."""
+    values = dict(values)
+    if isinstance(values.get("hardware"), (list, tuple)):
+        values["hardware"] = tuple(values["hardware"])
+    if not isinstance(values.get("schedule", ()), (list, tuple)):
+        found = values["schedule"]
+        raise SmetricError(f"cluster.schedule is {found!r}, allowed: a list of [time_s, instance, up]")
+    values["schedule"] = tuple(tuple(row) for row in values.get("schedule", ()))
+    return _made(ClusterConfig, values, "cluster")
+
+
+def policy(settings: Mapping[str, Any], function: Callable | Policy | str | None = None) -> Policy:
+    """The policy of the settings, or ``function`` with the parameters of the settings."""
+    from smetric_gym.agents.policy import load_policy
+
+    parameters = dict(settings.get("policy") or {})
+    name = parameters.pop("name", None)
+    spec = name if function is None else function
+    return load_policy(spec, disaggregated=settings["cluster"]["decode_instances"] > 0, **parameters)
+
+
+def workload(settings: Mapping[str, Any], instances: int) -> Trace:
+    """The trace of the settings, at their load. Do not change it: it is kept for the next run."""
+    names = ("workload", "load", "load_by", "seed", "warm_up_s", "window_s")
+    return _workload(json.dumps([{name: settings[name] for name in names}, instances], sort_keys=True))
+
+
+@lru_cache(maxsize=1)  # a sweep serves the same trace with one policy after the other
+def _workload(key: str) -> Trace:
+    settings, instances = json.loads(key)
+    values, load, seed = settings["workload"], settings["load"], settings["seed"]
+    if "preset" in values:
+        return _synthetic(values, instances, load, settings["warm_up_s"] + settings["window_s"], seed)
+    return _recorded(values, load, settings["load_by"], seed)
+
+
+def _synthetic(values: dict[str, Any], instances: int, load: float, duration_s: float, seed: int) -> Trace:
+    from smetric_gym.workload.synthetic import PRESETS, SyntheticConfig, generate
+
+    preset = values.pop("preset")
+    if preset not in PRESETS:
+        raise SmetricError(unknown("workload.preset", preset, sorted(PRESETS)))
+    base = {f.name: getattr(PRESETS[preset], f.name) for f in fields(SyntheticConfig)}
+    config = _made(SyntheticConfig, base | values, "workload")
+    return generate(config, instances=instances, load=load, duration_s=duration_s, seed=seed)
+
+
+def _recorded(values: dict[str, Any], load: float, load_by: str, seed: int) -> Trace:
+    from smetric_gym.workload.readers import read_trace
+    from smetric_gym.workload.sampling import sample_sessions, stretch_time
+
+    if load_by not in ("sessions", "time"):
+        raise SmetricError(unknown("load_by", load_by, ["sessions", "time"]))
+    known = inspect.signature(read_trace).parameters
+    for name in values:
+        if name not in known:
+            raise SmetricError(f"unknown key: {unknown('workload', name, [n for n in known if n != 'seed'])}")
+    trace = read_trace(seed=seed, **values)
+    if load == 1:
+        return trace
+    if load_by == "time":
+        return stretch_time(trace, 1 / load)
+    if load > 1:
+        raise SmetricError(
+            f"load is {load}, but load_by=sessions only thins a recorded trace: use up to 1, or load_by=time"
+        )
+    return sample_sessions(trace, load, seed)
+
+
+def _made(kind, values: Mapping[str, Any], group: str):
+    """A dataclass from settings, with a sentence about names and types that it does not take."""
+    allowed = [f.name for f in fields(kind)]
+    for name in values:
+        if name not in allowed:
+            raise SmetricError(f"unknown key: {unknown(group, name, allowed)}")
+    try:
+        return kind(**values)
+    except SmetricError:
+        raise
+    except (TypeError, ValueError) as error:
+        words = ", ".join(f"{k}={v!r}" for k, v in values.items() if isinstance(v, (str, dict, list)))
+        raise SmetricError(f"{group} has a value of the wrong type: {error} (no numbers: {words})") from error
+
+
+def _check_numbers(settings: Mapping[str, Any]) -> None:
+    for name in ("warm_up_s", "window_s", "imbalance_window_s", "load"):
+        value, zero = settings[name], name == "warm_up_s"
+        number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or value < 0 or (value == 0 and not zero):
+            allowed = "0 or more" if zero else "above 0"
+            raise SmetricError(f"{name} is {value!r}, allowed: a finite number {allowed}")
+    if type(settings["seed"]) is not int or settings["seed"] < 0:
+        raise SmetricError(f"seed is {settings['seed']!r}, allowed: a whole number, 0 or more")

@@ -1,0 +1,6 @@
+"""The slow, readable simulator that the compiled engine is checked against: RULES.md, block by block, step by step."""
+
+from reference.pool import BlockPool
+from reference.simulator import ReferenceCluster
+
+__all__ = ["BlockPool", "ReferenceCluster"]
