@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -81,4 +82,6 @@ def _sources() -> str:
 def _first_sentence(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     said = [line for line in lines if not line.startswith(("Failed in", "File ", "During:", "-"))]
-    return f"{type(error).__name__}: {(said or lines or ['no reason given'])[0]}"
+    sentence = (said or lines or ["no reason given"])[0]
+    sentence = re.sub(r"unaligned array\(Record\(.*?\), 1d, .\)", "view", sentence)
+    return f"{type(error).__name__}: {re.sub(r'Record.*;False.', 'request', sentence)}"

@@ -102,10 +102,10 @@ class Policy:
         return memories.new_memory(sessions, seed)
 
     def compile(self) -> Policy:
-        """Let Numba compile the function; where it cannot, the policy stays as it is, for ``why_not_compiled``.
+        """Let Numba compile the function; where it cannot, ``why_not_compiled`` says why, and Python runs it.
 
-        Compiled policies take plain structured arrays and recarrays. Numba treats the globals of a function as
-        constants. Returns the policy itself.
+        Compiled policies take plain structured arrays and recarrays. Numba treats the globals of a function
+        as constants. Returns the policy itself.
         """
         if self.compiled:
             return self
@@ -155,17 +155,18 @@ def load_policy(spec: Policy | Callable | str, *, disaggregated: bool = False, *
     Args:
         spec: a `Policy`, a function, a registered name (``POLICIES``), or ``path/to/file.py:function``.
         disaggregated: whether requests are routed to prefill instances; decides what ``auto`` means.
-        params: parameters by name. Those of a user's policy are the ``Params`` NamedTuple of its module if there
-            is one; else what is given here.
+        params: parameters by name. Those of a user's policy are the ``Params`` NamedTuple of its module if
+            there is one; else what is given here.
 
     Raises:
-        SmetricError: if there is no such policy, it does not take four arguments, or a parameter is not allowed.
+        SmetricError: if there is no such policy, it takes other arguments, or a parameter is not allowed.
     """
     if isinstance(spec, Policy):
         if not params:
             return spec
         kind = None if isinstance(spec.params, NoParams) else type(spec.params)
-        function, name, given = spec.function, spec.name, spec.params._asdict() | params  # type: ignore[attr-defined]
+        function, name = spec.function, spec.name
+        given = spec.params._asdict() | params  # type: ignore[attr-defined]
     else:
         module, function = _find(spec) if isinstance(spec, str) else _module_of(spec)
         name, given = Policy(function).name, params

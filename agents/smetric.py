@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from numba.extending import register_jitable
 
 from smetric_gym.agents.load import REQUESTS, load_of, mean_alive
@@ -68,8 +69,8 @@ def smetric(view, request, memory, params):
 
 @register_jitable
 def not_overloaded(s, l, view, overload):  # noqa: E741
-    """``l[s] <= OVERLOAD * mean(l)``; turned round, because inf times a mean of 0 is not a number."""
-    return not (l[s] > overload * mean_alive(l, view))
+    """``l[s] <= OVERLOAD * mean(l)``."""
+    return overload == np.inf or l[s] <= overload * mean_alive(l, view)
 
 
 @register_jitable

@@ -35,8 +35,8 @@ REQUEST_HIGH = {
 }
 """Upper bounds of the fields; all of them start at 0. They are limits of the types, not typical values."""
 
-INSTANCE_FIELDS: tuple[str, ...] = VIEW.names
-REQUEST_FIELDS: tuple[str, ...] = REQUEST_VIEW.names
+INSTANCE_FIELDS: tuple[str, ...] = tuple(VIEW.names or ())
+REQUEST_FIELDS: tuple[str, ...] = tuple(REQUEST_VIEW.names or ())
 FIELDS: tuple[str, ...] = INSTANCE_FIELDS + REQUEST_FIELDS
 """Names of the columns of an observation."""
 
@@ -46,7 +46,6 @@ _EMPTY_AT_THE_END = [
     for name in FIELDS
     if name not in ("capacity_tokens", "prefill_token_s", "prefill_pair_s", "routed", "alive", "time_s")
 ]
-_ALIVE, _TIME = FIELDS.index("alive"), FIELDS.index("time_s")
 
 
 def observation_space(instances: int) -> spaces.Box:
@@ -81,9 +80,16 @@ class Observer:
         """[instances] bool, True where the instance may be chosen, a new array."""
         return self._alive.astype(np.bool_)
 
-    def last(self, alive: np.ndarray, now_s: float) -> np.ndarray:
-        """The drained cluster after the last decision: no load, no waiting request."""
+    def last(self, instances: np.ndarray, now_s: float) -> np.ndarray:
+        """The drained cluster after the last decision: no load, no waiting request.
+
+        Args:
+            instances: [instances] ``state.INSTANCE``, those that take requests.
+            now_s: simulated time in s.
+        """
         observation = self.observe()
         observation[:, _EMPTY_AT_THE_END] = 0
-        observation[:, _ALIVE], observation[:, _TIME] = alive, now_s
+        for name in ("routed", "alive"):
+            observation[:, FIELDS.index(name)] = instances[name]
+        observation[:, FIELDS.index("time_s")] = now_s
         return observation

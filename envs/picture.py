@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from smetric_gym.envs.render import Frame
+from smetric_gym.envs.frame import Frame
 
 WIDTH, HEAD, MARGIN, GAP = 1280, 124, 16, 8
 INK, PALE, TRACK, DOWN, TINT = "#222222", "#6b6b6b", "#e4e4e4", "#ececec", (176, 214, 240)
@@ -42,7 +42,7 @@ def font(size: int, bold: bool = False) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(f"{matplotlib.get_data_path()}/fonts/ttf/{name}", size)
 
 
-def _blend(colour: tuple[int, int, int], share: float) -> tuple[int, int, int]:
+def _blend(colour: tuple[int, int, int], share: float) -> tuple[int, ...]:
     """White at 0, the colour at 1."""
     return tuple(round(255 + (c - 255) * share) for c in colour)
 
@@ -84,7 +84,7 @@ class Picture:
         self._bar(WIDTH - MARGIN - width, y, width, 8, share, PALE)
         warm = WIDTH - MARGIN - width * (1 - frame.warm_up_s / frame.end_s)
         self.pen.line([warm, y - 3, warm, y + 10], fill=INK)
-        x = MARGIN
+        x = float(MARGIN)
         for colour, name, *_ in BARS:
             self.pen.rectangle([x, 97, x + 12, 109], fill=colour)
             x = self._write(x + 18, 94, name + FULL.get(name, ""), 14, INK) + 22

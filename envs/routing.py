@@ -13,8 +13,9 @@ from gymnasium import spaces
 from smetric_gym.cluster.cluster import Cluster
 from smetric_gym.cluster.config import ClusterConfig
 from smetric_gym.cluster.state import UNISSUED
+from smetric_gym.envs.frame import Frame
 from smetric_gym.envs.observation import Observer, observation_space
-from smetric_gym.envs.render import Frame, draw, text
+from smetric_gym.envs.render import draw, text
 from smetric_gym.envs.rewards import TERMS, Credit, reward_index
 from smetric_gym.envs.scenario import Scenario, Workload
 from smetric_gym.errors import SmetricError
@@ -29,14 +30,13 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
     """Choose an instance for every request of an agent workload; `ColocatedEnv` is the specification.
 
     Attributes:
-        cluster: the simulated cluster of the episode, None before the first.
         setup: trace, cluster, limits and window of the episode.
         trace_seed: seed of the trace of the episode.
         reason: why the next action is chosen (``agents.memory.Reason``), for the scores that count reasons; a
             step sets it back to 0.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 8}
+    metadata: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 8}
     default_cluster: ClassVar[str] = "colocated"
     disaggregated: ClassVar[bool] = False
 
@@ -87,7 +87,7 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         self.instances = config.instances
         self.action_space = spaces.Discrete(self.instances)
         self.observation_space = observation_space(self.instances)
-        self.cluster: Cluster | None = None
+        self._cluster: Cluster | None = None
         self.trace_seed, self.reason = 0, 0
         self._waiting, self._chosen = False, -1
         self._allowed = np.ones(self.instances, dtype=bool)
@@ -109,16 +109,16 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         super().reset(seed=seed)
         trace = self._choose_trace(options or {})
         self.setup = self._scenario.episode(trace, self.trace_seed)
-        self.cluster = self.setup.cluster()
+        self._cluster = cluster = self.setup.cluster()
         self._credit = Credit(self.setup.slo, self.setup.warm_up_s, self.setup.window_s)
         self._chosen, self.reason = -1, 0
-        self._waiting = self.cluster.advance()
+        self._waiting = cluster.advance()
         if not self._waiting:
             raise SmetricError(
                 f"no request of {trace.name} arrives in the {self._scenario.end_s:g} s of an episode: change "
                 "warm_up_s, window_s or the workload"
             )
-        self._observer = Observer(self.cluster.state)
+        self._observer = Observer(cluster.state)
         self._allowed = self._observer.mask()
         info = {"action_mask": self._allowed.view(np.int8), "trace_seed": self.trace_seed}
         return self._observer.observe(), info
@@ -143,12 +143,13 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
             self._allowed = self._observer.mask()
             info["action_mask"] = self._allowed.view(np.int8)
             return self._observer.observe(), terms[self._reward], False, False, info
-        alive = cluster.state.instances["alive"][: self.instances] > 0
-        self._allowed = alive if alive.any() else ~alive
+        rows = cluster.state.instances[: self.instances]
+        alive = rows["alive"] > 0
+        self._allowed = alive if alive.any() else ~alive  # a learner's mask must leave something
         info["action_mask"] = self._allowed.view(np.int8)
         info["scores"] = self.scores()
         terminated = self._exhausted()
-        observation = self._observer.last(alive, cluster.now_s)
+        observation = self._observer.last(rows, cluster.now_s)
         return observation, terms[self._reward], terminated, not terminated, info
 
     def render(self) -> np.ndarray | str | None:
@@ -156,11 +157,16 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         if self.render_mode is None:
             gymnasium.logger.warn("render() shows nothing: make the environment with a render_mode")
             return None
-        if self.cluster is None:
-            raise SmetricError("render() was called before reset(): there is nothing to see yet")
         return text(self.frame()) if self.render_mode == "ansi" else draw(self.frame())
 
     # -- beyond it
+
+    @property
+    def cluster(self) -> Cluster:
+        """The simulated cluster of the episode."""
+        if self._cluster is None:
+            raise SmetricError("no episode has begun: call reset() first")
+        return self._cluster
 
     def action_masks(self) -> np.ndarray:
         """[instances] bool, True where the instance may be chosen (sb3-contrib looks for this name)."""

@@ -48,18 +48,14 @@ class Scenario:
             given["cluster"] = cluster
         elif cluster is not None:
             values = vars(cluster) if isinstance(cluster, ClusterConfig) else cluster
-            given |= {f"cluster.{name}": value for name, value in values.items()}
-        self._make = None
-        if isinstance(workload, Trace):
-            self._make = lambda _: workload
-        elif callable(workload):
-            self._make = workload
-        elif workload is not None:
+            given |= {f"cluster.{name}": _lists(value) for name, value in values.items()}
+        self._source = workload if isinstance(workload, Trace) or callable(workload) else None
+        if workload is not None and self._source is None:
             given["workload"] = workload
         self._settings, _, _ = resolve(None, given)
         nothing = Trace(np.zeros(0, REQUEST), np.zeros(0, NODE))
         self.setup = prepare.prepare(self._settings, nothing)
-        self.endless = self._make is None and "preset" in self._settings["workload"]
+        self.endless = self._source is None and "preset" in self._settings["workload"]
         self._kept: OrderedDict[int, Trace] = OrderedDict()
 
     @property
@@ -81,9 +77,15 @@ class Scenario:
         return replace(self.setup, trace=trace, seed=seed)
 
     def _made(self, seed: int) -> Trace:
-        if self._make is None:
+        source = self._source
+        if source is None:
             return prepare.workload(self._settings | {"seed": seed}, self.setup.config.instances)
-        trace = self._make(seed)
+        trace = source if isinstance(source, Trace) else source(seed)
         if not isinstance(trace, Trace):
             raise SmetricError(f"workload({seed}) returned a {type(trace).__name__}, allowed: a Trace")
         return trace
+
+
+def _lists(value: Any) -> Any:
+    """Tuples as lists, which is what settings are made of."""
+    return [_lists(item) for item in value] if isinstance(value, tuple | list) else value

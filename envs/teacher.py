@@ -9,7 +9,9 @@ import gymnasium
 
 from smetric_gym.agents.memory import REASON
 from smetric_gym.agents.policy import Policy, check_choice, load_policy
+from smetric_gym.cluster.cluster import Cluster
 from smetric_gym.envs.routing import RoutingEnv
+from smetric_gym.errors import SmetricError
 
 
 class Teacher:
@@ -33,9 +35,13 @@ class Teacher:
     def __init__(
         self, env: gymnasium.Env, policy: str | Policy | Callable[..., int], **parameters: Any
     ) -> None:
-        self._env: RoutingEnv = env.unwrapped
+        if not isinstance(env.unwrapped, RoutingEnv):
+            raise SmetricError(
+                f"env is a {type(env.unwrapped).__name__}, allowed: an environment of smetric_gym"
+            )
+        self._env = env.unwrapped
         self._policy = load_policy(policy, disaggregated=self._env.disaggregated, **parameters).compile()
-        self._cluster = None
+        self._cluster: Cluster | None = None
 
     def action(self) -> int:
         """The policy's choice. Call it once for each decision, since a policy may remember it."""
@@ -44,7 +50,8 @@ class Teacher:
             self._cluster = cluster
             self._memory = self._policy.new_memory(cluster.trace.sessions, env.trace_seed)
             plain = (cluster.state.seen, cluster.state.request_view[0])
-            self._sees = plain if self._policy.compiled else (cluster.view, cluster.request)
-        choice = self._policy(*self._sees, self._memory)
+            self._sees: tuple[Any, Any] = plain if self._policy.compiled else (cluster.view, cluster.request)
+        view, request = self._sees
+        choice = self._policy(view, request, self._memory)
         env.reason = int(self._memory[REASON])
-        return check_choice(self._policy.name, choice, env.action_masks())
+        return check_choice(str(self._policy.name), choice, env.action_masks())

@@ -24,7 +24,7 @@ smetric-gym COMMAND [KEY=VALUE ...]: route the requests of LLM agents over a sim
   calibration  the simulator and what was measured on real hardware
   fuzz         the event loop against the reference simulator    smetric-gym fuzz --clusters 300
 
-`smetric-gym evaluate --help` shows every group and key with its unit and range. Bad input ends with exit code 2.
+`smetric-gym evaluate --help` shows every group and key with its unit and range. Bad input: exit code 2.
 """
 
 
@@ -54,14 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _hydra(name: str, task: Callable[[DictConfig], Any], arguments: list[str]) -> None:
-    """Run a task as the Hydra application ``name``, with one sentence where Hydra reports bad input at length."""
+    """Run a task as the Hydra application ``name``; bad input becomes a SmetricError."""
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from hydra.errors import HydraException
     from hydra.types import RunMode
     from omegaconf.errors import OmegaConfBaseException
 
-    from smetric_gym.experiment.settings import command_line, explained
+    from smetric_gym.experiment.settings import CONF, command_line, explained
 
     refused: list[SmetricError] = []
 
@@ -77,7 +77,8 @@ def _hydra(name: str, task: Callable[[DictConfig], Any], arguments: list[str]) -
     sys.argv = [f"smetric-gym {name}", *command_line(arguments), f"hydra.job.name={name}"]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and we say it
     try:
-        hydra.main(version_base="1.3", config_path="pkg://smetric_gym.conf", config_name="config")(quiet_task)()
+        application = hydra.main(version_base="1.3", config_path=f"pkg://{CONF}", config_name="config")
+        application(quiet_task)()
     except (HydraException, OmegaConfBaseException) as error:
         raise explained(error) from error
     finally:

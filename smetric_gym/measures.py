@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from smetric_gym.workload.trace import Trace
 
 BACKLOG_GROWTH = 0.05
-LATE_START = 0.10
+SOME_LATE, MOST_LATE = 0.1, 0.5
 READ_PEAK_S = 10.0
 
 
@@ -179,9 +179,10 @@ class Scored:
 
         Returns:
             "overloaded" when the mean number of requests in flight grows from the second to the last quarter
-            of the window by more than 5 % of the requests that arrive between the middles of the two; else
-            "backlogged" when more than 10 % of the scored requests wait longer than their TTFT limit before
-            any work on them begins; else "stable".
+            of the window by more than 5 % of the requests that arrive between the middles of the two, or when
+            more than half of the scored requests start late: they wait longer than their TTFT limit before
+            work on them begins (agents that wait for answers keep the backlog of a closed loop finite); else
+            "backlogged" when more than 10 % start late; else "stable".
         """
         quarter = self.window_s / 4
         second = self.in_flight_requests(self.warm_up_s + quarter, self.warm_up_s + 2 * quarter)
@@ -189,11 +190,11 @@ class Scored:
         arrival = self.outcome["arrival_s"]
         after, before = self.warm_up_s + 1.5 * quarter, self.end_s - 0.5 * quarter
         between = np.count_nonzero((arrival >= after) & (arrival < before))
-        if last - second > max(BACKLOG_GROWTH * between, 1.0):
-            return "overloaded"
         waited = self.outcome["admitted_s"] - self.outcome["arrival_s"]
-        late = ~(waited <= self.slo.ttft_limit_s(self.prompt))
-        return "backlogged" if late.sum() > LATE_START * len(late) else "stable"
+        late = np.count_nonzero(~(waited <= self.slo.ttft_limit_s(self.prompt)))
+        if last - second > max(BACKLOG_GROWTH * between, 1.0) or late > MOST_LATE * len(waited):
+            return "overloaded"
+        return "backlogged" if late > SOME_LATE * len(waited) else "stable"
 
 
 def in_flight(start_s, end_s, weight, instance, instances: int, edges_s) -> np.ndarray:
@@ -212,8 +213,10 @@ def in_flight(start_s, end_s, weight, instance, instances: int, edges_s) -> np.n
     """
     known = np.isfinite(start_s) & (np.asarray(instance) >= 0)
     start, end, weight, instance = start_s[known], end_s[known], weight[known], np.asarray(instance)[known]
-    until = np.stack([
-        np.bincount(instance, weights=weight * (np.clip(edge, start, end) - start), minlength=instances)
-        for edge in edges_s
-    ])
+    until = np.stack(
+        [
+            np.bincount(instance, weights=weight * (np.clip(edge, start, end) - start), minlength=instances)
+            for edge in edges_s
+        ]
+    )
     return np.diff(until, axis=0) / np.diff(edges_s)[:, None]

@@ -235,7 +235,7 @@ def unfinished(run: Scored) -> int:
 
 @_score("")
 def saturation(run: Scored) -> str:
-    """Whether the cluster keeps up: stable, backlogged (late starts) or overloaded (a growing backlog)."""
+    """Whether the cluster keeps up: stable, backlogged (10 % of requests start late) or overloaded."""
     return run.saturation()
 
 

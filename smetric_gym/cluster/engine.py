@@ -325,11 +325,10 @@ def walk(s, q):
 def look_up(s, i, depth, most):
     """Find the leading resident blocks of `path` on instance `i`, at most `most`.
 
-    Returns (blocks, idle ones among them, entries written to `found`, root first).
+    Returns (blocks, entries written to `found`, root first).
     """
     block = s.cluster[0].block
     at = np.int64(0)
-    idle = np.int64(0)
     count = 0
     for d in range(depth - 1, -1, -1):
         node = s.nodes[s.path[d]]
@@ -339,14 +338,11 @@ def look_up(s, i, depth, most):
             while e >= 0 and not (s.entries[e].instance == i and s.entries[e].lo <= at and at < s.entries[e].hi):
                 e = s.entries[e].node_next
             if e < 0:
-                return at, idle, count
+                return at, count
             s.found[count] = e
             count += 1
-            upto = min(np.int64(s.entries[e].hi), most)
-            if s.entries[e].uses == 0:
-                idle += upto - s.entries[e].lo
-            at = upto
-    return at, idle, count
+            at = min(np.int64(s.entries[e].hi), most)
+    return at, count
 
 
 @njit
@@ -640,6 +636,37 @@ def preempt(s, i, r):
 
 
 @njit
+def yield_kept(s, i, ahead):
+    """The last waiting request behind `ahead` (-1: of all) that keeps blocks of an ended load loses them.
+
+    Returns False where there is none. Without it, a request could wait for such blocks for ever.
+    """
+    inst = s.instances[i]
+    r = inst.wait_tail
+    while r >= 0 and r != ahead:
+        q = s.requests[r]
+        if q.ready:
+            give_up_all(s, inst, q)
+            q.preemptions += 1
+            if inst.role != DECODE:
+                set_todo(inst, q, np.int64(q.prompt))
+            return True
+        r = q.wait_prev
+    return False
+
+
+@njit
+def idle_hits(s, count, held):
+    """Idle blocks among the first `held` ones, which the first `count` entries of `found` hold."""
+    idle = np.int64(0)
+    for k in range(count):
+        entry = s.entries[s.found[k]]
+        if entry.uses == 0:
+            idle += min(np.int64(entry.hi), held) - entry.lo
+    return idle
+
+
+@njit
 def schedule(s, i):
     """Schedule the next step of instance `i`, or leave it idle (RULES.md section 5)."""
     cluster, inst = s.cluster[0], s.instances[i]
@@ -669,6 +696,8 @@ def schedule(s, i):
             blocks = (q.computed + n + block - 1) // block - q.blocks
             fits = True
             while blocks > inst.empty + inst.idle:
+                if s.running[i, inst.n_running - 1] == r and yield_kept(s, i, np.int64(-1)):
+                    continue
                 inst.n_running -= 1
                 victim = np.int64(s.running[i, inst.n_running])
                 preempt(s, i, victim)
@@ -708,13 +737,12 @@ def schedule(s, i):
             load = np.int64(0)
             local = np.int64(0)
             target = np.int64(0)
-            idle = np.int64(0)
             if q.ready:
                 start = np.int64(q.computed)
                 held = np.int64(q.blocks)
             else:
                 depth = walk(s, q)
-                held, idle, count = look_up(s, i, depth, (known - 1) // block)
+                held, count = look_up(s, i, depth, (known - 1) // block)
                 local = held * block
                 if q.source >= 0:
                     target = np.int64(q.prompt)
@@ -728,8 +756,11 @@ def schedule(s, i):
             beside = q.source >= 0 or (load > 0 and cluster.asynchronous != 0)
             n = np.int64(0) if beside else min(known - start, budget)
             blocks = (start + n + block - 1) // block - held
-            if blocks + idle > inst.empty + inst.idle:
-                inst.blocked = 1
+            while blocks + idle_hits(s, count, held) > inst.empty + inst.idle:
+                if inst.n_running > 0 or not yield_kept(s, i, r):
+                    inst.blocked = 1
+                    break
+            if inst.blocked:
                 break
             if not q.ready:
                 for k in range(count):
@@ -801,7 +832,8 @@ def schedule(s, i):
     inst.run_applied = 1
     inst.run_steps = 1
     inst.busy = 1
-    if decodes and begin == now and rows == inst.n_running and inst.role != PREFILL:
+    # After a preemption the next step may admit again, so it is not one of a run.
+    if decodes and begin == now and rows == inst.n_running and inst.role != PREFILL and not preempted:
         inst.run_steps = equal_steps(s, i)
     set_next(inst)
     inst.epoch += 1
@@ -1009,7 +1041,7 @@ def end_step(s, i):
             q.blocks = 0
             q.computed = 0
             q.stage = TRANSFER
-            s.running[i, len(s.running[i]) - 1 - handed] = r
+            s.found[handed] = r
             handed += 1
         else:
             s.running[i, kept] = r
@@ -1017,7 +1049,7 @@ def end_step(s, i):
     inst.n_running = kept
     for k in range(handed):
         # A decode instance has a higher index, so its own step end of this moment is still to come: until = now - 1.
-        hand_over(s, np.int64(s.running[i, len(s.running[i]) - 1 - k]), now - 1)
+        hand_over(s, np.int64(s.found[k]), now - 1)
     make_due(s, i)
 
 
@@ -1294,7 +1326,7 @@ def preload(s, r, i, tokens):
     """Make the first `tokens` tokens of request `r` resident on instance `i` and in the tier, as if it had been there."""
     cluster, inst, q = s.cluster[0], s.instances[i], s.requests[r]
     last = min(np.int64(tokens // cluster.block), inst.capacity)
-    held, _idle, count = look_up(s, i, walk(s, q), last)
+    held, count = look_up(s, i, walk(s, q), last)
     for k in range(count):
         e = np.int64(s.found[k])
         if s.entries[e].hi > held:

@@ -26,7 +26,9 @@ FIRST_RUN = (
 IMPORT = "import time; t = time.perf_counter(); import smetric_gym; print(time.perf_counter() - t)"
 
 
-def bench(path: str | None = None, large: bool = False, say: Callable[[str], Any] = lambda words: None) -> list[dict]:
+def bench(
+    path: str | None = None, large: bool = False, say: Callable[[str], Any] = lambda words: None
+) -> list[dict[str, Any]]:
     """Measure; one row per figure with what, value, unit, note.
 
     Args:
@@ -40,7 +42,7 @@ def bench(path: str | None = None, large: bool = False, say: Callable[[str], Any
         rows.append({"what": what, "value": value, "unit": unit, "note": note})
 
     say("event loop on an agent workload, 8 instances")
-    given: dict[str, Any] = {"instances": 8, "warm_up_s": 0.0, "window_s": 1e9}
+    given: dict[str, Any] = {"instances": 8, "warm_up_s": 0.0, "window_s": 1e6}
     if path is None:
         setup = prepare(resolve("smetric", given)[0], agent_workload())
         note = f"built-in: {SESSIONS} sessions of {TURNS} turns, closed loop, shared tier, smetric"
@@ -50,7 +52,8 @@ def bench(path: str | None = None, large: bool = False, say: Callable[[str], Any
     add("event loop, agent workload, 8 instances", _requests_per_s(setup), "requests/s", note)
     say("event loop at trace1, 32 instances, load 1.5")
     setup = prepare(resolve("smetric", {"load": 1.5})[0])
-    add("event loop, trace1 at load 1.5, 32 instances", _requests_per_s(setup), "requests/s", f"{len(setup.trace):,} requests")
+    note = f"{len(setup.trace):,} requests"
+    add("event loop, trace1 at load 1.5, 32 instances", _requests_per_s(setup), "requests/s", note)
     say("one environment, random policy")
     steps, note = _environment_steps_per_s()
     add("one environment, random policy", steps, "steps/s", note)
@@ -61,10 +64,14 @@ def bench(path: str | None = None, large: bool = False, say: Callable[[str], Any
     add("peak memory so far", _peak_bytes() / 2**20, "MiB", "all of the above in one process")
     say("import, and start in new processes")
     add("import smetric_gym", min(_child(IMPORT) for _ in range(TRIES)), "s")
-    add("start, compiled", min(_child(FIRST_RUN) for _ in range(2)), "s", "imports and a run of one minute, 2 instances")
+    note = "imports, and a run of one simulated minute"
+    add("start, compiled", min(_child(FIRST_RUN) for _ in range(2)), "s", note)
     say("first use: compiling everything in an empty cache")
     with tempfile.TemporaryDirectory() as cache:
-        add("first use, compiling", _child(FIRST_RUN, NUMBA_CACHE_DIR=cache), "s", "once per installation")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        wall_s = _child(FIRST_RUN, NUMBA_CACHE_DIR=cache)
+        cpu_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        add("first use, compiling", wall_s, "s", f"once per installation; {cpu_s:.0f} s of one core")
     if large:
         say("512 instances, a million requests")
         setup = prepare(resolve("smetric", {"instances": 512, "load": 1.5, "window_s": 7300.0})[0])
@@ -105,7 +112,7 @@ def agent_workload(seed: int = 0) -> Trace:
 
 
 def _requests_per_s(setup: Setup, tries: int = TRIES) -> float:
-    """Requests served per second of wall time, the best of some tries; building the cluster is not counted."""
+    """Requests served per second of wall time, the best of some tries, without building the cluster."""
     router = policy(setup.settings).compile()
     best = 0.0
     for _ in range(tries):
@@ -138,9 +145,8 @@ def _environment_steps_per_s() -> tuple[float, str]:
 
 def _child(code: str, **environment: str) -> float:
     """What a new Python process prints for `code`."""
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True
-    )
+    command, variables = [sys.executable, "-c", code], {**os.environ, **environment}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     return float(done.stdout)
 
 

@@ -14,15 +14,18 @@ from smetric_gym.experiment.store import as_json, write_whole
 from smetric_gym.experiment.tables import as_text, number, plain_table, write_csv
 
 TARGET = "tps_within_slo"
-AT_MAXIMUM = ("local_hit_ratio", "global_hit_ratio", "load_imbalance", "slo_attainment", "largest_instance_share")
+AT_MAXIMUM = (
+    "local_hit_ratio", "global_hit_ratio", "load_imbalance", "slo_attainment", "largest_instance_share",
+    "sacrificed_share",
+)  # fmt: skip
 """Scores that the summary repeats from the run that gave each seed's maximum."""
 
 
 class Comparison:
     """Runs of policies over loads and seeds, and what follows from them.
 
-    The maximum of a policy is taken over the loads for each seed, then averaged over the seeds; a spread is the
-    sample standard deviation over seeds. Differences are paired: same seed, maximum against maximum.
+    The maximum of a policy is taken over the loads for each seed, then averaged over the seeds; a spread is
+    the sample standard deviation over seeds. Differences are paired: same seed, maximum against maximum.
 
     Args:
         records: from `evaluate.Result.record`, one per run, complete in policies x loads x seeds.
@@ -94,17 +97,19 @@ class Comparison:
         return sorted(rows, key=lambda row: -row[f"max_{self.target}"])
 
     def tables(self) -> list:
-        """The summary, and the score over the loads, as rich tables."""
-        columns = ("policy", f"max {self.target.replace('_', ' ')}", "at load", "difference", "local hit",
-                   "global hit", "imbal- ance", "outside SLO", "largest instance", "state")  # fmt: skip
-        rows = []
+        """The score over the loads, the maxima, and each policy at its maximum, as rich tables."""
+        target, seeds = self.target.replace("_", " "), len(self.seeds)
+        maxima, there = [], []
         for row in self.summary():
-            difference = _plus_minus(row["difference"], row["difference_spread"], _percent)
-            rows.append((
+            maxima.append((
                 row["policy"],
                 _plus_minus(row[f"max_{self.target}"], row["spread"], number),
                 f"{row['load_at_max']:.3g}" + "+" * row["max_at_edge"],
-                f"{difference} to {row['compared_to']}" if row["compared_to"] else "",
+                row["compared_to"],
+                _plus_minus(row["difference"], row["difference_spread"], _percent),
+            ))  # fmt: skip
+            there.append((
+                row["policy"],
                 *(number(row[name], "share") for name in ("local_hit_ratio", "global_hit_ratio")),
                 number(row["load_imbalance"]),
                 *(number(row[name], "share") for name in ("outside_slo", "largest_instance_share")),
@@ -114,12 +119,16 @@ class Comparison:
         for policy in self.policies:
             values = self.values(policy, self.target)
             over.append((policy, *(_plus_minus(v.mean(), _spread(v), number) for v in values)))
-        seeds = f"{len(self.seeds)} seed" + ("s" if len(self.seeds) > 1 else "")
+        words = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else f"seed {self.seeds[0]}"
+        marked = "; load+: the highest that was run" if any(row[2].endswith("+") for row in maxima) else ""
+        shares = ("policy", "local hit", "global hit", "max/ mean", "outside SLO", "largest share", "state")
+        title = f"{target} (tokens/s), {words}"
         return [
-            plain_table(columns, rows, f"Maximum over the loads: mean ± standard deviation over {seeds} "
-                        "(load+: the highest one that was run)"),
-            plain_table(["policy", *(f"load {load:g}" for load in self.loads)], over, f"{self.target} (tokens/s)"),
-        ]
+            plain_table(("policy", *(f"load {load:g}" for load in self.loads)), over, title),
+            plain_table(("policy", "maximum", "at load", "compared to", "difference"), maxima,
+                        f"Maximum over the loads{marked}"),
+            plain_table(shares, there, "Each policy at its maximum"),
+        ]  # fmt: skip
 
     def table(self) -> str:
         """The same as plain text."""
@@ -146,7 +155,7 @@ def _spread(values: np.ndarray) -> float:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:+.1f} %"
+    return "" if np.isnan(value) else f"{100 * value:+.1f} %"
 
 
 def _plus_minus(mean: float, spread: float, shown) -> str:

@@ -113,8 +113,8 @@ def run(
     if not len(scored.outcome):
         last_s = setup.trace.requests["arrival"][-1]
         raise SmetricError(
-            f"no request arrived in the scored window of {setup.warm_up_s:g} to {scored.end_s:g} s, and the last "
-            f"of {setup.trace.name} is recorded at {last_s:.0f} s: change warm_up_s, window_s or load"
+            f"no request arrived in the scored window of {setup.warm_up_s:g} to {scored.end_s:g} s, and the "
+            f"last of {setup.trace.name} is recorded at {last_s:.0f} s: change warm_up_s, window_s or load"
         )
     result = Result(Scores.of(scored))
     result.policy, result.setup, result.outcome, result.scored = policy.name, setup, scored.all, scored
@@ -132,7 +132,7 @@ def resolve(policy: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Trac
         given["policy"] = policy.get("name", "smetric")
     else:
         function = policy
-        overrides.append("~policy")
+        overrides.append("policy=custom")
         changes["policy.name"] = None
     workload = given.get("workload")
     if isinstance(workload, Trace):

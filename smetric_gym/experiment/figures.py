@@ -24,7 +24,8 @@ STYLE = {
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
     "font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left", "legend.frameon": False,
 }  # fmt: skip
-BOX = {"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85}
+INSIDE = {"ha": "center", "va": "center", "fontsize": 9,
+          "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85}}  # fmt: skip
 
 
 def draw_all(comparison: Comparison, folder: Path) -> list[Path]:
@@ -79,7 +80,7 @@ def draw_hits(comparison: Comparison, folder: Path) -> Path:
             axes.barh(names, width, left=left, color=colour, hatch=hatch, edgecolor="white", label=label)
             for y, (start, size) in enumerate(zip(left, width, strict=True)):
                 if size >= 6:
-                    axes.text(start + size / 2, y, f"{size:.0f} %", ha="center", va="center", fontsize=9, bbox=BOX)
+                    axes.text(start + size / 2, y, f"{size:.0f} %", **INSIDE)
             left += width
         axes.axvline(100 * np.mean([row["ideal_reuse"] for row in rows]), color="black", linestyle=":",
                      label="ideal reuse")  # fmt: skip
@@ -108,7 +109,7 @@ def draw_heat(comparison: Comparison, folder: Path) -> Path:
         rows = -(-len(heat) // columns)
         figure = Figure(figsize=(5.2 * columns, 0.6 + 2.4 * rows), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-        for axes in grid.flat[len(heat):]:
+        for axes in grid.flat[len(heat) :]:
             axes.set_visible(False)
         colours = {"cmap": "cividis", "vmin": 0, "vmax": top, "rasterized": True}
         for axes, (policy, values) in zip(grid.flat, heat.items(), strict=False):
@@ -117,10 +118,12 @@ def draw_heat(comparison: Comparison, folder: Path) -> Path:
             axes.set_title(policy)
         for axes in grid[:, 0]:
             axes.set_ylabel("instances by load")
-        for axes in grid[-1]:
+        for axes in list(grid.flat)[: len(heat)][-columns:]:  # the last of each column
             axes.set_xlabel("minutes (dashed: end of the warm-up)")
+            axes.tick_params(labelbottom=True)
         figure.colorbar(image, ax=grid, label="thousand prompt tokens in flight", extend="max")
-        figure.suptitle(f"Load of the instances at load {load:g}, seed {seed}", x=0.01, ha="left", fontsize=11)
+        title = f"Load of the instances at load {load:g}, seed {seed}"
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     write_whole(folder / "heat.json", as_json({"edges_min": edges, "thousand_tokens_in_flight": heat}))
     return _save(figure, folder / "heat.png")
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from smetric_gym.agents.policy import Policy
 
 
+LONGEST_S = 9e6
+"""Simulated time is int64 picoseconds."""
+
+
 @dataclass(frozen=True)
 class Setup:
     """Everything that one run needs.
@@ -85,13 +89,14 @@ def prepare(settings: Mapping[str, Any], trace: Trace | None = None) -> Setup:
     """
     _check_numbers(settings)
     config = cluster_config(settings["cluster"])
+    slo = _made(SLO, settings["slo"], "slo")
     if trace is None:
         trace = workload(settings, config.instances)
     return Setup(
         settings=settings,
         trace=trace,
         config=config,
-        slo=_made(SLO, settings["slo"], "slo"),
+        slo=slo,
         arrival_mode=settings["arrival_mode"],
         warm_up_s=float(settings["warm_up_s"]),
         window_s=float(settings["window_s"]),
@@ -137,7 +142,8 @@ def _workload(key: str) -> Trace:
 
 
 def _synthetic(values: dict[str, Any], instances: int, load: float, duration_s: float, seed: int) -> Trace:
-    from smetric_gym.workload.synthetic import PRESETS, SyntheticConfig, generate
+    from smetric_gym.workload.presets import PRESETS
+    from smetric_gym.workload.synthetic import SyntheticConfig, generate
 
     preset = values.pop("preset")
     if preset not in PRESETS:
@@ -191,5 +197,8 @@ def _check_numbers(settings: Mapping[str, Any]) -> None:
         if not number or value < 0 or (value == 0 and not zero):
             allowed = "0 or more" if zero else "above 0"
             raise SmetricError(f"{name} is {value!r}, allowed: a finite number {allowed}")
+    if settings["warm_up_s"] + settings["window_s"] > LONGEST_S:
+        window_s = settings["window_s"]
+        raise SmetricError(f"window_s is {window_s!r}, allowed: up to {LONGEST_S:g} s with the warm-up")
     if type(settings["seed"]) is not int or settings["seed"] < 0:
         raise SmetricError(f"seed is {settings['seed']!r}, allowed: a whole number, 0 or more")

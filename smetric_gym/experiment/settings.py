@@ -74,14 +74,15 @@ def _own_hydra() -> Iterator[None]:
 def command_line(arguments: Iterable[str]) -> list[str]:
     """Arguments as Hydra wants them.
 
-    ``policy=mine.py:cheapest`` is no file of ``conf/policy``, so it becomes a policy without one, and keys
+    ``policy=mine.py:cheapest`` is no file of ``conf/policy``: it becomes the name of ``policy=custom``. Keys
     that only the workload or the policy can check become additions.
     """
     result = []
     for argument in arguments:
         key, equals, value = argument.partition("=")
-        if key == "policy" and ":" in value and "," not in value and not value.startswith(("{", "[")):
-            result += ["~policy", "+policy={name: '" + value.strip("'\"") + "'}"]
+        if key == "policy" and ":" in value and "," not in value:
+            name = value.strip("'\"")
+            result += ["policy=custom", f"++policy.name='{name}'"]
         elif equals and key.startswith(OPEN):
             result.append(f"++{argument}")
         else:
@@ -130,8 +131,8 @@ def explained(error: Exception) -> SmetricError:
     if isinstance(error, OverrideParseException):
         reason = " ".join(error.message.split()).split(" See ")[0]
         return SmetricError(
-            f"cannot read {error.override!r} ({reason}), allowed: key=value, with quotes around a value that has "
-            "spaces or commas"
+            f"cannot read {error.override!r} ({reason}), allowed: key=value, with quotes around a value that "
+            "has spaces or commas"
         )
     return SmetricError(text)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import orjson
 
-
 RUN_KEYS = (
     "cluster", "workload", "policy", "slo", "load", "load_by", "arrival_mode", "seed",
     "warm_up_s", "window_s", "imbalance_window_s",
@@ -94,7 +93,7 @@ def _files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _digest(path: str) -> str:
-    """Hash of a file, or of all files of a folder with their names; of nothing where there is no such file."""
+    """Hash of a file, or of all files of a folder with their names; of nothing where there is none."""
     root, total = Path(path), hashlib.sha256()
     for file in [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file()):
         with open(file, "rb") as opened:

@@ -136,7 +136,7 @@ def write_requests(folder: Path, kind: str, scored) -> Path | None:
             import pyarrow.parquet
         except ImportError as error:
             raise SmetricError(
-                "requests_table=parquet needs pyarrow: pip install 'smetric-gym[parquet]', or requests_table=csv"
+                "requests_table=parquet needs pyarrow (pip install 'smetric-gym[parquet]'), without it: csv"
             ) from error
         sink = io.BytesIO()
         pyarrow.parquet.write_table(pyarrow.table(columns), sink)

@@ -73,11 +73,12 @@ def compare_task(config: DictConfig) -> None:
             progress(done)
 
         try:
-            records = run_all(runs, jobs=settings["jobs"], store=store, force=settings["force"], progress=after)
+            how = {"jobs": settings["jobs"], "store": store, "force": settings["force"]}
+            records = run_all(runs, **how, progress=after)
         except KeyboardInterrupt:
             console.print(
-                f"interrupted: {finished} of {len(runs)} runs are finished and kept in {store}; the same command "
-                "goes on from there"
+                f"interrupted: {finished} of {len(runs)} runs are finished and kept in {store}; the same "
+                "command goes on from there"
             )
             raise
     comparison = Comparison(records, settings["baseline"], settings["target"])
@@ -89,7 +90,7 @@ def compare_task(config: DictConfig) -> None:
 
 
 def audit_task(config: DictConfig) -> None:
-    """The audit of a workload: numbers and words on the terminal; figure and JSON in Hydra's output folder."""
+    """An audit: numbers and words on the terminal; figure and JSON in Hydra's output folder."""
     from smetric_gym.workload.audit import audit
     from smetric_gym.workload.audit_figure import draw
 

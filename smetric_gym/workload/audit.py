@@ -54,12 +54,22 @@ QUANTITIES: dict[str, tuple[str, str]] = {
     "history_kept": ("follow-ups that reuse 90 % of the session before them", "fraction"),
     "new_tokens_first": ("of the new tokens: in requests without carried history", "fraction"),
     "balanced_max_over_mean": ("max/mean in-flight tokens under least in-flight, median minute", "ratio"),
-    "balanced_max_over_mean_worst": ("max/mean in-flight tokens under least in-flight, worst minute", "ratio"),
+    "balanced_max_over_mean_worst": (
+        "max/mean in-flight tokens under least in-flight, worst minute",
+        "ratio",
+    ),
 }
 """Every number of an audit: its label and unit. A quantity that the trace cannot give is absent, never 0."""
 
 MINUTE = np.dtype(
-    [("start_s", "f8"), ("requests", "i8"), ("prompt", "i8"), ("system", "i8"), ("same", "i8"), ("other", "i8")]
+    [
+        ("start_s", "f8"),
+        ("requests", "i8"),
+        ("prompt", "i8"),
+        ("system", "i8"),
+        ("same", "i8"),
+        ("other", "i8"),
+    ]
 )
 WINDOW_S = 60.0
 
@@ -102,7 +112,9 @@ class Audit:
 
     def rows(self) -> list[tuple[str, float, str]]:
         """Label, value and unit of every number, in a fixed order."""
-        return [(*QUANTITIES[k][:1], self.values[k], QUANTITIES[k][1]) for k in QUANTITIES if k in self.values]
+        return [
+            (*QUANTITIES[k][:1], self.values[k], QUANTITIES[k][1]) for k in QUANTITIES if k in self.values
+        ]
 
     def as_dict(self) -> dict[str, object]:
         """Everything but the curves, ready for JSON: plain numbers with labels and units."""
@@ -179,7 +191,13 @@ def _column(array: np.ndarray, name: str) -> np.ndarray:
 def _session_reach(trace: Trace) -> np.ndarray:
     r, n = trace.requests, trace.nodes
     order = np.argsort(r["session"], kind="stable")
-    columns = (_column(r, "node"), _column(r, "prompt"), _column(r, "session"), _column(n, "parent"), _column(n, "end"))
+    columns = (
+        _column(r, "node"),
+        _column(r, "prompt"),
+        _column(r, "session"),
+        _column(n, "parent"),
+        _column(n, "end"),
+    )
     return session_reach(*columns, order)
 
 
@@ -303,7 +321,9 @@ def _balance(trace: Trace, hit: np.ndarray, instances: int, warm_up_s: float) ->
         return np.zeros(0)
     tokens = r["prompt"].astype(np.int64) + r["output"]
     durations = recorded_durations(trace, hit)
-    load = least_in_flight(_column(r, "arrival"), tokens, durations, instances, WINDOW_S, windows + 1)[:windows]
+    load = least_in_flight(_column(r, "arrival"), tokens, durations, instances, WINDOW_S, windows + 1)[
+        :windows
+    ]
     load = load[int(np.ceil(warm_up_s / WINDOW_S)) :]
     load = load[load.sum(axis=1) > 0]
     return load.max(axis=1) / load.mean(axis=1)
@@ -314,6 +334,11 @@ def _minutes(r: np.ndarray, hit: np.ndarray, system: np.ndarray, same: np.ndarra
     out = np.zeros(int(minute.max()) + 1, dtype=MINUTE)
     out["start_s"] = WINDOW_S * np.arange(len(out))
     out["requests"] = np.bincount(minute, minlength=len(out))
-    for name, tokens in (("prompt", r["prompt"]), ("system", system), ("same", same), ("other", hit - system - same)):
+    for name, tokens in (
+        ("prompt", r["prompt"]),
+        ("system", system),
+        ("same", same),
+        ("other", hit - system - same),
+    ):
         out[name] = np.bincount(minute, weights=tokens, minlength=len(out)).astype(np.int64)
     return out

@@ -60,12 +60,12 @@ def _reuse(panel, audit: Audit) -> None:
     ):
         top = below + share[name]
         text = f"{label}: {v.get(key, 0):.0%} of the reuse"
-        panel.fill_between(x, np.append(below, below[-1]), np.append(top, top[-1]), step="post", color=colour, label=text)
+        panel.fill_between(
+            x, np.append(below, below[-1]), np.append(top, top[-1]), step="post", color=colour, label=text
+        )
         below = top
     panel.axhline(100 * v["ideal_reuse"], color="black", linewidth=1.2, linestyle="--")
-    panel.annotate(
-        f"mean {v['ideal_reuse']:.1%}", (x[-1], 103), ha="right", fontsize=9
-    )
+    panel.annotate(f"mean {v['ideal_reuse']:.1%}", (x[-1], 103), ha="right", fontsize=9)
     if audit.warm_up_s:
         panel.axvspan(0, audit.warm_up_s / 60, color="white", alpha=0.55, linewidth=0)
         panel.annotate("warm-up", (audit.warm_up_s / 120, 103), ha="center", fontsize=9)
@@ -81,7 +81,9 @@ def _intervals(panel, audit: Audit) -> None:
     total = audit.interval_tokens.sum() if audit.has_content else 0
     if total == 0:
         return _nothing(panel, "nothing is reused")
-    panel.plot(audit.interval_edges_s[1:], 100 * np.cumsum(audit.interval_tokens) / total, color=_SAME, linewidth=2)
+    panel.plot(
+        audit.interval_edges_s[1:], 100 * np.cumsum(audit.interval_tokens) / total, color=_SAME, linewidth=2
+    )
     within = audit.values["reuse_within_100s"]
     panel.plot([100, 100, 0.01], [0, 100 * within, 100 * within], color=_LINE, linewidth=1.2, linestyle="--")
     panel.annotate(f"{within:.1%} within 100 s", (0.012, 100 * within + 1.5), color=_LINE)

@@ -57,7 +57,9 @@ def sentences(values: dict[str, float], has_content: bool) -> list[str]:
     """One sentence per assumption that ``values`` (keys of ``audit.QUANTITIES``) can speak to."""
     said = []
     if not has_content:
-        said.append("The trace has lengths only: nothing can be said of reuse, its intervals, or kept histories.")
+        said.append(
+            "The trace has lengths only: nothing can be said of reuse, its intervals, or kept histories."
+        )
     for key, holds, what, yes, no in _CHECKS:
         if key not in values or (not has_content and key == "without_history"):
             continue

@@ -50,7 +50,9 @@ def _normal_lower(u):
         q = math.sqrt(-2.0 * math.log(max(u, 1e-300)))
         top = (-7.784894002430293e-03 * q - 3.223964580411365e-01) * q - 2.400758277161838
         top = ((top * q - 2.549732539343734) * q + 4.374664141464968) * q + 2.938163982698783
-        low = ((7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996) * q + 3.754408661907416
+        low = (
+            (7.784695709041462e-03 * q + 3.224671290700398e-01) * q + 2.445134137142996
+        ) * q + 3.754408661907416
         return top / (low * q + 1.0)
     q = u - 0.5
     r = q * q
@@ -85,7 +87,24 @@ def _tool_tokens(rng, p, scale):
 
 
 @numba.njit(cache=True)
-def _write(rows, n, p, session, turn, messages, prompt, shared, history, system, trigger, parent, base, arrival, gap, rng):
+def _write(
+    rows,
+    n,
+    p,
+    session,
+    turn,
+    messages,
+    prompt,
+    shared,
+    history,
+    system,
+    trigger,
+    parent,
+    base,
+    arrival,
+    gap,
+    rng,
+):
     """Write request ``n``, draw its output, and return when its recorded response ended."""
     prompt = min(max(prompt, 1), int(p.context_tokens) - 1)
     output = int(min(_lognormal(rng, p.output_median, p.output_sigma), p.output_cap)) + 1
@@ -100,17 +119,23 @@ def _write(rows, n, p, session, turn, messages, prompt, shared, history, system,
 
 
 @numba.njit(cache=True)
-def _next_prompt(rng, p, system, length, messages, new):
-    """Prompt, shared, history (tokens) and messages of a follow-up: append, edit, or compact the ``length`` so far."""
+def _next_prompt(rng, p, before, new):
+    """Prompt, shared, history (tokens) and messages of the request that follows ``before`` in its session."""
+    system, prompt, length = int(before.system), int(before.prompt), int(before.prompt + before.output)
+    messages = before.messages + 2
     fate = _uniform(rng)
     if length + new > p.context_tokens * p.compact_at or fate < p.compact_share:
+        shared, messages = system, 2
         history = system + int(_lognormal(rng, p.summary_median, p.summary_sigma))
-        return history + new, system, history, 2
-    if fate < p.compact_share + p.edit_share:
-        cut = system + int(_uniform(rng) * max(length - system, 0))
-        history = cut + int((length - cut) * p.edit_keeps)
-        return history + new, cut, history, messages + 2
-    return length + new, length, length, messages + 2
+    elif fate < p.compact_share + p.edit_share:
+        shared = system + int(_uniform(rng) * max(length - system, 0))
+        history = shared + int((length - shared) * p.edit_keeps)
+    elif fate < p.compact_share + p.edit_share + p.reasoning_share:
+        shared = prompt
+        history = prompt + int((length - prompt) * p.reasoning_keeps)
+    else:
+        shared = history = length
+    return history + new, shared, history, messages
 
 
 @numba.njit(cache=True)
@@ -123,9 +148,30 @@ def _sub_agent(rows, n, p, rng, session, root, caller, system, ended, scale, lev
     if _uniform(rng) < p.fresh_share or inherited + task > p.context_tokens * p.compact_at:
         prompt, shared, history, messages, base = system + task, system, 0, 0, root
     else:
-        prompt, shared, history, messages, base = inherited + task, inherited, inherited, rows[caller].messages + 2, caller
+        prompt, shared, history, messages, base = (
+            inherited + task,
+            inherited,
+            inherited,
+            rows[caller].messages + 2,
+            caller,
+        )
     ended = _write(
-        rows, n, p, session, 0, messages, prompt, shared, history, system, SPAWN, caller, base, ended + gap, gap, rng
+        rows,
+        n,
+        p,
+        session,
+        0,
+        messages,
+        prompt,
+        shared,
+        history,
+        system,
+        SPAWN,
+        caller,
+        base,
+        ended + gap,
+        gap,
+        rng,
     )
     n += 1
     for turn in range(1, turns):
@@ -133,11 +179,24 @@ def _sub_agent(rows, n, p, rng, session, root, caller, system, ended, scale, lev
             break
         new = _tool_tokens(rng, p, scale)
         gap = _tool_gap(rng, p, levels, values)
-        prompt, shared, history, messages = _next_prompt(
-            rng, p, system, int(rows[n - 1].prompt + rows[n - 1].output), messages, new
-        )
+        prompt, shared, history, messages = _next_prompt(rng, p, rows[n - 1], new)
         ended = _write(
-            rows, n, p, session, turn, messages, prompt, shared, history, system, TOOL, n - 1, n - 1, ended + gap, gap, rng
+            rows,
+            n,
+            p,
+            session,
+            turn,
+            messages,
+            prompt,
+            shared,
+            history,
+            system,
+            TOOL,
+            n - 1,
+            n - 1,
+            ended + gap,
+            gap,
+            rng,
         )
         n += 1
     return n, ended
@@ -194,10 +253,24 @@ def _family(rows, p, rng, strata, session, root, system, start, end, levels, val
             first = _lognormal(rng, p.first_median, p.first_sigma)
             prompt, shared, history, messages = system + int(first) + 1, system, 0, 0
         else:
-            length = int(rows[last].prompt + rows[last].output)
-            prompt, shared, history, messages = _next_prompt(rng, p, system, length, messages, new)
+            prompt, shared, history, messages = _next_prompt(rng, p, rows[last], new)
         ended = _write(
-            rows, n, p, session, turn, messages, prompt, shared, history, system, trigger, parent, last, arrival, gap, rng
+            rows,
+            n,
+            p,
+            session,
+            turn,
+            messages,
+            prompt,
+            shared,
+            history,
+            system,
+            trigger,
+            parent,
+            last,
+            arrival,
+            gap,
+            rng,
         )
         last = n
         n += 1

@@ -1,9 +1,9 @@
-"""The synthetic agent workload: every distribution is a named parameter with a unit and a source."""
+"""The synthetic agent workload: sessions drawn one by one, in a steady state from the first moment."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from statistics import NormalDist
 
@@ -11,146 +11,9 @@ import numpy as np
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.workload.sessions import MAX_FAMILY, draw_families
+from smetric_gym.workload.synthetic_config import SyntheticConfig
 from smetric_gym.workload.trace import REQUEST, Trace
 from smetric_gym.workload.window import cut_window
-
-_SHARES = (
-    "single_share", "paste_share", "stateless_share", "human_share", "compact_share", "edit_share", "edit_keeps",
-    "fork_share", "fork_more_share", "fresh_share", "compact_at",
-)  # fmt: skip
-_POSITIVE = (
-    "requests_per_minute", "burstiness", "age_s", "turns_median", "first_median", "paste_median", "tool_tokens_median",
-    "human_tokens_median", "output_median", "output_cap", "summary_median", "fork_turns_median", "task_median",
-    "spawn_gap_median_s", "human_gap_median_s", "gap_cap_s", "context_tokens",
-)  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SyntheticConfig:
-    """Sessions of coding agents: main agents with tool and human turns, and the sub-agents that they fork.
-
-    ``x_median`` and ``x_sigma`` are a log-normal distribution (sigma of the natural logarithm). Sources: [S] SMetric
-    section 3 (figure 5, May 2026 traces); [A] agentic-kvc's notes on the same provider's coding traffic (2.1 M requests
-    in 2 h; unverified); [W] Weka's 710 Claude Code sessions, measured; [T] TraceLab; [M] Mooncake's conversation trace,
-    measured; [B] "KVCache Cache in the Wild" (ATC'25); [fit] chosen so that the whole meets [S]: nobody published it.
-
-    Attributes:
-        name: name of the trace.
-        requests_per_minute: requests per minute per instance at load 1; 10 suits one H20 per Qwen3-Coder-30B
-            instance. ([S] counts 43 to 48 on the provider's own, larger, instances.)
-        burstiness: coefficient of variation of the time between session starts; 1 is Poisson, more is burstier.
-        age_s: s, a session ends when its next request would be sent later than this after its first. [fit]
-        system_tokens: tokens of the system prompt and tools of each framework. [S] system share of the reuse, at
-            the mean prompt of [A]: about 5k; public agents carry more, 10k to 15k [W], on longer prompts.
-        framework_zipf: popularity of framework k is proportional to ``k ** -framework_zipf``. [fit]
-        single_share: share of sessions with one request. [fit]; [A] 0.9 without reliable session ids
-        turns_median, turns_sigma: turns of the other main agents. [W] sigma 1.16 (curated), 1.3 to 1.7 give the skew of [S]
-        growth_sigma: spread between sessions of the tokens that tools return. [fit] to p50 and p90 of prompts in [A]
-        first_median, first_sigma: tokens of the first message. papers.md 5: median 2k to 4k
-        paste_share, paste_median, paste_sigma: share of sessions that begin with a pasted repository or an imported
-            conversation, and its tokens. [W] 45 % of sessions start above 40k; [fit] to the reuse of [S]
-        stateless_share: share of agents that send no history. [fit]
-        human_share: share of a main agent's follow-ups that a human sends. [S] tool share, [W] 0.042 after a tool turn
-        tool_tokens_median, tool_tokens_sigma: tokens that a tool turn appends. [W] 677, 1.13
-        human_tokens_median, human_tokens_sigma: tokens that a human turn appends. [W] 530, 1.10
-        output_median, output_sigma, output_cap: tokens of an answer. [A] mean 445, p50 80; [W] p50 216, sigma 0.91
-        context_tokens: prompt + output at most. Models of [A] and [W]: 128k
-        compact_at: share of the context at which the agent compacts: history becomes a summary after the system prompt.
-        compact_share: follow-ups that compact for other reasons (a human's command). papers.md 5: 2 % in all
-        summary_median, summary_sigma: tokens of the summary. [fit]
-        edit_share, edit_keeps: follow-ups whose history is edited from a uniform cut on, and the share of what follows
-            the cut that stays (new tokens to the cache). [T] 1.9 % of prompts shrink; [W] 2.8 % are not append-only; [fit]
-        fork_share: turns after which a main agent forks sub-agents and waits. papers.md 5: 10 % of requests are forks
-        fork_more_share, fork_parallel_max: chance of each further parallel sub-agent, and their number at most. [fit]
-        fresh_share: sub-agents that start from the system prompt alone (all 63 of [W]); the rest inherit their
-            caller's context ([S]: "much" of the reuse between sessions). [fit] to the split of [S]
-        fork_turns_median, fork_turns_sigma: turns of a sub-agent. [W] mean 10.7; [fit]
-        task_median, task_sigma: tokens of a sub-agent's task. [fit]
-        spawn_gap_median_s, spawn_gap_sigma: s between the caller's completion and the fork. [fit]
-        tool_gap_levels, tool_gap_s: levels and quantiles (s) of the gap between a completion and the next tool turn. [A]
-        human_gap_median_s, human_gap_sigma: s before a human turn. [T] median 121.5, p90 1058; [W] 178, p90 2273
-        gap_cap_s: s, longest gap; a human who stays away longer comes back as a new session.
-        ttft_s, ttft_per_token_s, tpot_s: assumed recorded service: s to the first token, plus s per new prompt token,
-            plus s per output token. With these defaults p50 and p90 are near [W]'s 6 and 18 s.
-    """
-
-    name: str = "synthetic"
-    requests_per_minute: float = 10.0
-    burstiness: float = 1.0
-    age_s: float = 21600.0
-    system_tokens: tuple[int, ...] = (5400, 4600, 5800, 4000)
-    framework_zipf: float = 1.0
-    single_share: float = 0.45
-    turns_median: float = 16.0
-    turns_sigma: float = 1.5
-    growth_sigma: float = 0.7
-    first_median: float = 3000.0
-    first_sigma: float = 1.0
-    paste_share: float = 0.12
-    paste_median: float = 40000.0
-    paste_sigma: float = 0.7
-    stateless_share: float = 0.02
-    human_share: float = 0.045
-    tool_tokens_median: float = 677.0
-    tool_tokens_sigma: float = 1.13
-    tool_tokens_cap: float = 40000.0
-    human_tokens_median: float = 530.0
-    human_tokens_sigma: float = 1.1
-    output_median: float = 130.0
-    output_sigma: float = 1.5
-    output_cap: float = 16384.0
-    context_tokens: float = 131072.0
-    compact_at: float = 0.9
-    compact_share: float = 0.01
-    summary_median: float = 6000.0
-    summary_sigma: float = 0.6
-    edit_share: float = 0.04
-    edit_keeps: float = 0.8
-    fork_share: float = 0.11
-    fork_more_share: float = 0.3
-    fork_parallel_max: int = 8
-    fresh_share: float = 0.2
-    fork_turns_median: float = 1.5
-    fork_turns_sigma: float = 1.0
-    task_median: float = 600.0
-    task_sigma: float = 0.8
-    spawn_gap_median_s: float = 0.3
-    spawn_gap_sigma: float = 0.8
-    tool_gap_levels: tuple[float, ...] = (0.25, 0.5, 0.75, 0.9, 0.99)
-    tool_gap_s: tuple[float, ...] = (0.69, 1.6, 8.6, 44.0, 738.0)
-    human_gap_median_s: float = 121.5
-    human_gap_sigma: float = 1.69
-    gap_cap_s: float = 3600.0
-    ttft_s: float = 0.5
-    ttft_per_token_s: float = 1.2e-4
-    tpot_s: float = 0.02
-
-    def __post_init__(self) -> None:
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, str):
-                continue
-            if isinstance(value, (tuple, list)):
-                object.__setattr__(self, f.name, tuple(value))
-                if not value or not all(math.isfinite(v) and v > 0 for v in value):
-                    raise SmetricError(f"workload.{f.name} is {value}, allowed: numbers above 0, at least one")
-            elif isinstance(value, bool) or not (isinstance(value, (int, float)) and math.isfinite(value) and value >= 0):
-                raise SmetricError(f"workload.{f.name} is {value!r}, allowed: a number of 0 or more")
-            elif f.name in _SHARES and value > 1:
-                raise SmetricError(f"workload.{f.name} is {value}, allowed: a share between 0 and 1")
-            elif f.name in _POSITIVE and value == 0:
-                raise SmetricError(f"workload.{f.name} is 0, allowed: more than 0")
-        levels = self.tool_gap_levels
-        if len(levels) != len(self.tool_gap_s) or len(levels) < 2 or sorted(set(levels)) != list(levels) or levels[-1] >= 1:
-            raise SmetricError(
-                f"workload.tool_gap_levels is {levels}, allowed: rising levels below 1, one for each of tool_gap_s"
-            )
-        if self.fork_parallel_max < 1:
-            raise SmetricError(f"workload.fork_parallel_max is {self.fork_parallel_max}, allowed: 1 or more")
-        if self.context_tokens < 4 * max(self.system_tokens):
-            raise SmetricError(
-                f"workload.context_tokens is {self.context_tokens}, allowed: at least four times the longest system prompt"
-            )
 
 
 def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s: float, seed: int) -> Trace:
@@ -178,14 +41,20 @@ def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s
         ("seed", seed, isinstance(seed, (int, np.integer)) and 0 <= seed < 2**63),
     ):
         if not allowed:
-            raise SmetricError(f"workload.{name} is {value}, allowed: a finite number above 0 (seed: a whole number, 0 or more)")
+            raise SmetricError(
+                f"workload.{name} is {value}, allowed: a finite number above 0 (seed: a whole number, 0 or more)"
+            )
     rate = session_rate(config, instances=instances, load=load)
     starts, numbers = _session_starts(config, rate, duration_s, seed)
     rows = _draw(config, starts, numbers, duration_s, seed)[0]
     requests = cut_window(rows, 0.0, duration_s)
     if len(requests) == 0:
-        raise SmetricError(f"workload.duration_s is {duration_s}, too short: no request arrives at load {load}")
-    return Trace.build(requests, name=config.name, report={"sessions under way at the start": _under_way(requests)})
+        raise SmetricError(
+            f"workload.duration_s is {duration_s}, too short: no request arrives at load {load}"
+        )
+    return Trace.build(
+        requests, name=config.name, report={"sessions under way at the start": _under_way(requests)}
+    )
 
 
 def session_rate(config: SyntheticConfig, *, instances: int, load: float) -> float:
@@ -210,7 +79,9 @@ def parameters(config: SyntheticConfig) -> np.void:
     return record[0]
 
 
-def _session_starts(config: SyntheticConfig, rate: float, duration_s: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _session_starts(
+    config: SyntheticConfig, rate: float, duration_s: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Start (s) and number of every session that can send in the window; numbers fall from 0 into the past."""
 
     def times(stream: int, length_s: float) -> np.ndarray:
@@ -228,7 +99,9 @@ def _session_starts(config: SyntheticConfig, rate: float, duration_s: float, see
     return starts, np.arange(-len(before), len(ahead), dtype=np.int64)
 
 
-def _draw(config: SyntheticConfig, starts: np.ndarray, numbers: np.ndarray, end: float, seed: int) -> tuple[np.ndarray, int]:
+def _draw(
+    config: SyntheticConfig, starts: np.ndarray, numbers: np.ndarray, end: float, seed: int
+) -> tuple[np.ndarray, int]:
     """All requests, sorted by arrival and led by one request per framework's system prompt; and how many were drawn."""
     systems = np.array(config.system_tokens, dtype=np.int64)
     weight = np.arange(1, len(systems) + 1) ** -config.framework_zipf
@@ -276,3 +149,6 @@ def _under_way(requests: np.ndarray) -> int:
     """Sessions whose first request here is not their first."""
     _, first = np.unique(requests["session"], return_index=True)
     return int((requests["turn"][first] > 0).sum())
+
+
+__all__ = ["SyntheticConfig", "generate", "parameters", "requests_per_family", "session_rate"]

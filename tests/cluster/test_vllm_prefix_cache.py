@@ -75,7 +75,7 @@ def test_every_request_gets_vllms_own_hit_length(name):
             engine.give_up_all(state, inst, q)
             continue
         q["instance"] = 0
-        held, _idle, count = engine.look_up(
+        held, count = engine.look_up(
             state, np.int64(0), engine.walk(state, q), np.int64((q["prompt"] - 1) // oracle["block_size"]))
         if held * oracle["block_size"] != event["hit"]:
             mismatches.append((event["id"], int(held) * oracle["block_size"], event["hit"]))

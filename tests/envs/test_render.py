@@ -45,7 +45,7 @@ def test_the_chosen_tile_is_framed():
     env.step(2)
     orange = (env.render() == (0xE6, 0x9F, 0x00)).all(axis=2)
     columns = np.flatnonzero(orange[160])  # through the tiles, below the legend
-    assert 640 <= columns.min() and columns.max() <= 960
+    assert columns.min() >= 640 and columns.max() <= 960
 
 
 def test_the_end_of_an_episode_can_be_drawn():
@@ -61,7 +61,7 @@ def test_the_end_of_an_episode_can_be_drawn():
 
 
 def test_rendering_before_an_episode_or_without_a_mode_says_so(recwarn):
-    with pytest.raises(SmetricError, match="before reset"):
+    with pytest.raises(SmetricError, match="call reset"):
         make("ansi").render()
     env = make(None)
     env.reset(seed=0)

@@ -35,12 +35,11 @@ class Instance:
         config: the cluster.
         tier: the global tier that it reads and writes, or None.
         links: to load over.
-        literal: see ``ReferenceCluster``.
     """
 
-    def __init__(self, index, capacity, times, config, tier, links, literal):
+    def __init__(self, index, capacity, times, config, tier, links):
         self.index, self.capacity, self.times, self.config = index, capacity, times, config
-        self.tier, self.links, self.literal = tier, links, literal
+        self.tier, self.links = tier, links
         self.decodes = index >= config.instances
         self.epoch = 0  # counts its failures
         self.alive = True
@@ -78,7 +77,7 @@ class Instance:
             n = min(request.known - request.computed, step.budget)
             need = self._blocks(request.computed + n) - len(request.blocks)
             while need > self.pool.free:
-                if self.running[-1] is request and self._yield_kept():
+                if self.running[-1] is request and self._yield():
                     continue
                 last = self.running.pop()
                 self._preempt(last)
@@ -120,7 +119,7 @@ class Instance:
         n = 0 if aside else min(request.known - start, step.budget)
         new = self._blocks(start + n) - len(hits) - len(request.blocks)
         while new + sum(block.uses == 0 for block in hits) > self.pool.free:
-            if self.running or not self._yield_kept(behind=request):
+            if self.running or not self._yield(behind=request):
                 return False
 
         if not request.keeps:
@@ -184,14 +183,11 @@ class Instance:
         request.state = WAITING
         self.waiting.insert(0, request)
 
-    def _yield_kept(self, behind=None):
-        """The last waiting request that keeps blocks of an ended load loses them, in its place; False: there is none.
-
-        Without this a request that is preempted by itself waits for them forever (see ``literal``).
-        """
+    def _yield(self, behind=None):
+        """The last waiting request that keeps blocks of an ended load gives them up; False: there is none."""
         after = self.waiting[self.waiting.index(behind) + 1 :] if behind else self.waiting
         kept = [r for r in after if r.keeps]
-        if self.literal or not kept:
+        if not kept:
             return False
         self._drop(kept[-1])
         kept[-1].keeps = False

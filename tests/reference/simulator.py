@@ -21,8 +21,6 @@ class ReferenceCluster:
         arrival_mode: "open", "causal" or "closed".
         window_s: s; nothing arrives from then on.
         trace_events: keep ``events`` and ``steps``.
-        literal: a request that waits after its load never yields its blocks, as RULES.md says; some cases then
-            never end.
 
     Attributes:
         outcome: one dict per request, times in ticks (None: it did not happen).
@@ -31,7 +29,7 @@ class ReferenceCluster:
         steps: (time scheduled, instance, ((request, n), ...), time of its end).
     """
 
-    def __init__(self, trace, config, step_times, *, arrival_mode, window_s, trace_events=False, literal=False):
+    def __init__(self, trace, config, step_times, *, arrival_mode, window_s, trace_events=False):
         self.config, self.mode, self.trace_events = config, arrival_mode, trace_events
         self.window = window_s if math.isinf(window_s) else round(window_s * 10**12)
         self.requests = [Request(trace, r, config) for r in range(len(trace))]
@@ -43,7 +41,7 @@ class ReferenceCluster:
         self.tier = GlobalTier(size) if size else None
         self.links = Links(config, step_times)
         self.instances = [
-            Instance(i, capacity, times, config, self.tier if i < config.instances else None, self.links, literal)
+            Instance(i, capacity, times, config, self.tier if i < config.instances else None, self.links)
             for i, (capacity, times) in enumerate(zip(capacities, step_times, strict=True))
         ]
         self.routed, self.decoding = self.instances[: config.instances], self.instances[config.instances :]
@@ -179,9 +177,12 @@ class ReferenceCluster:
                 if n > 1 or start < request.prompt <= start + n:
                     self._write(instance, request, min(request.computed, request.prompt))
         for request, _n, _start in entries:
+            prefilled = self.decoding and not instance.decodes and request.generated == 1
+            if prefilled:
+                request.handed_over = self.now
             if request.generated == request.output:
                 self._complete(instance, request)
-            elif self.decoding and not instance.decodes and request.generated == 1:
+            elif prefilled:
                 self._leave(instance, request)
         self._wake_last(instance)
 
@@ -208,7 +209,6 @@ class ReferenceCluster:
     # Prefill to decode
 
     def _leave(self, instance, request):
-        request.handed_over = self.now
         request.source, request.source_blocks = instance, request.blocks
         request.blocks, request.filled, request.computed = [], 0, 0
         request.state = WAITING

@@ -92,7 +92,9 @@ def test_shape_of_the_traffic(trace):
 
 
 def test_skew_of_equal_and_unequal_sessions():
-    requests = five_requests(session=[0, 1, 2, 3, 3], base=-1, shared=0, prompt=[10, 10, 10, 400, 551], output=1)
+    requests = five_requests(
+        session=[0, 1, 2, 3, 3], base=-1, shared=0, prompt=[10, 10, 10, 400, 551], output=1
+    )
     requests["system"], requests["history"] = 0, 0
     a = audit(Trace.build(requests), block=1)
     assert a["top_25pct_sessions"] == pytest.approx(953 / (953 + 33))
@@ -146,7 +148,10 @@ def test_bad_input_is_said_in_one_sentence(trace, bad):
 def test_figure_is_drawn_and_matplotlib_is_lazy(trace, tmp_path):
     from smetric_gym.workload.audit_figure import draw
 
-    for name, t in (("full", trace), ("lengths", Trace.build(five_requests(base=-1, shared=0), has_content=False))):
+    for name, t in (
+        ("full", trace),
+        ("lengths", Trace.build(five_requests(base=-1, shared=0), has_content=False)),
+    ):
         path = draw(audit(t, instances=2), tmp_path / f"{name}.png")
         assert path.stat().st_size > 10_000
     code = "import sys, smetric_gym.workload.audit_figure; sys.exit('matplotlib' in sys.modules)"

@@ -1,0 +1,142 @@
+"""The files of conf/, and the one sentence that a user gets for each kind of bad input."""
+
+import dataclasses
+from importlib import import_module
+
+import pytest
+
+from smetric_gym.cluster import ClusterConfig
+from smetric_gym.errors import SmetricError
+from smetric_gym.experiment import prepare, settings
+from smetric_gym.scoring import SLO, SLO_PRESETS
+from smetric_gym.workload.readers import read_trace
+from smetric_gym.workload.readers.detect import FORMATS
+
+
+@pytest.mark.parametrize("name", settings.choices("cluster"))
+def test_every_cluster_file_gives_a_cluster(name):
+    values = settings.compose([f"cluster={name}"])["cluster"]
+    config = prepare.cluster_config(values)
+    assert set(values) == {f.name for f in dataclasses.fields(ClusterConfig)}
+    assert config.disaggregated == (name == "disaggregated")
+
+
+def test_the_defaults_of_the_file_are_those_of_python():
+    assert prepare.cluster_config(settings.compose()["cluster"]) == ClusterConfig()
+
+
+@pytest.mark.parametrize("name", settings.choices("slo"))
+def test_slo_files_are_the_presets(name):
+    assert SLO(**settings.compose([f"slo={name}"])["slo"]) == SLO_PRESETS[name]
+
+
+def test_there_is_a_workload_file_for_every_format():
+    assert set(FORMATS) <= set(settings.choices("workload"))
+    import inspect
+
+    known = set(inspect.signature(read_trace).parameters)
+    for name in (*FORMATS, "file"):
+        values = settings.group_file("workload", name)
+        assert set(values) == known - {"seed"}
+        assert values["format"] == ("auto" if name == "file" else name)
+
+
+def test_every_registered_policy_has_a_file():
+    from smetric_gym.agents.policy import POLICIES
+
+    assert set(POLICIES) == set(settings.choices("policy")) - {"custom"}
+
+
+@pytest.mark.parametrize("name", settings.choices("experiment"))
+def test_experiments_compose(name):
+    values = settings.compose([f"experiment={name}"])
+    assert len(values["policies"]) >= 4 and 1.5 in values["loads"]
+
+
+def test_shortcuts_go_into_the_cluster():
+    values = settings.compose(["instances=4", "global_tier=inf"])
+    assert values["cluster"]["instances"] == 4 and values["cluster"]["global_tier"] == float("inf")
+    assert "instances" not in values
+
+
+def test_a_policy_in_a_file_and_keys_that_only_it_knows():
+    values = settings.compose(["policy=./mine.py:cheapest", "policy.alpha=2"])
+    assert values["policy"] == {"name": "./mine.py:cheapest", "alpha": 2}
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("lod=1", "unknown key 'lod', did you mean load?"),
+        ("cluster.global_teir=1", "did you mean cluster.global_tier?"),
+        ("nics_per_server=1", "did you mean cluster.nics_per_server?"),
+        ("cluster=colocatd", r"cluster is 'colocatd' \(did you mean colocated\?\), allowed: colocated"),
+        ("policy=smetrik", r"did you mean smetric\?"),
+        ("hardware=h20_30b", "cluster.hardware=NAME"),
+        ("workload=mooncake", "workload.path is not given"),
+        ("load=[1", "cannot read 'load=\\[1'"),
+    ],
+)
+def test_one_sentence_from_composing(override, words):
+    with pytest.raises(SmetricError, match=words) as found:
+        settings.compose([override])
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("load=0", "^load is 0, allowed: a finite number above 0"),
+        ("load=fast", "^load is 'fast'"),
+        ("window_s=1e9", "^window_s is 1000000000.0, allowed: up to 9e"),
+        ("warm_up_s=-1", "^warm_up_s is -1"),
+        ("seed=-1", "^seed is -1"),
+        ("seed=1.5", "^seed is 1.5"),
+        ("cluster.instances=many", "^cluster has a value of the wrong type"),
+        ("cluster.loads=fast", "^cluster.loads is 'fast'"),
+        ("cluster.schedule=7", "^cluster.schedule is 7"),
+        ("slo.tpot_s=0", "^slo.tpot_s is 0"),
+        ("global_tier=-1", "^global_tier is -1"),
+        ("workload.preset=trace9", "^workload.preset is 'trace9'"),
+        ("workload.turns_medain=3", "did you mean turns_median"),
+    ],
+)
+def test_one_sentence_from_preparing(override, words):
+    with pytest.raises(SmetricError, match=words) as found:
+        prepare.prepare(settings.compose([override]))
+    assert "\n" not in str(found.value)
+
+
+def test_a_recorded_trace_is_thinned_or_squeezed(tmp_path):
+    row = '{"timestamp": %d, "input_length": 600, "output_length": 5, "hash_ids": [%d, %d]}\n'
+    rows = [row % (1000 * k, k, 900 + k) for k in range(100)]
+    (tmp_path / "trace.jsonl").write_text("".join(rows))
+
+    def trace(*overrides):
+        path = f"workload.path={tmp_path / 'trace.jsonl'}"
+        return prepare.workload(settings.compose(["workload=file", path, *overrides]), instances=2)
+
+    assert len(trace()) == 100
+    assert 35 <= len(trace("load=0.5")) <= 65
+    fast = trace("load=2", "load_by=time")
+    assert len(fast) == 100 and fast.span_s == pytest.approx(trace().span_s / 2)
+    with pytest.raises(SmetricError, match="load_by=sessions only thins"):
+        trace("load=2")
+    with pytest.raises(SmetricError, match="did you mean max_gap_s"):
+        trace("workload.max_gap=2")
+
+
+def test_composing_inside_another_hydra_application(tmp_path):
+    import hydra
+    from hydra.core.global_hydra import GlobalHydra
+
+    (tmp_path / "theirs.yaml").write_text("mine: 1\n")
+    with hydra.initialize_config_dir(str(tmp_path), version_base="1.3"):
+        assert settings.compose()["load"] == 1.0
+        assert hydra.compose("theirs").mine == 1
+    assert not GlobalHydra.instance().is_initialized()
+
+
+def test_modules_of_the_package_import_alone():
+    for name in ("evaluate", "compare", "store", "figures", "tables", "sweep", "tasks", "bench"):
+        import_module(f"smetric_gym.experiment.{name}")
