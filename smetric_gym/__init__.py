@@ -60,3 +60,7 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOME})
+
+
+# `gymnasium.make("smetric_gym:SMetric/Colocated-v0")` imports this module and then expects the id to be there.
+import_module("smetric_gym.registration").register_environments()

@@ -34,7 +34,8 @@ class ClusterConfig:
         nic_bytes_per_s: one NIC; 10 GB/s measured for Mooncake over 200 Gbps on H20 (calibration.md 2.1).
         nic_latency_s: first byte.
         pcie_bytes_per_s: host to GPU, 54.4 GB/s measured on H20.
-        pcie_latency_s: first byte.
+        pcie_latency_s: fixed cost of a load on the host, 13 ms: TTFT of a CPU hit at 1,024 tokens (57.0 ms) less that of a GPU
+            hit (41.8 ms) and the copy (1.9 ms), measured on H20 (measured/h20_kv_tier_ttft.csv).
         view_lag_s: age of what the router sees of caches and engines; 0 is exact.
         schedule: rows ``(time_s, instance, up)``; instances go away and come back.
         warm: start with full caches (histories of the first requests of the sessions) instead of cold ones.
@@ -57,7 +58,7 @@ class ClusterConfig:
     nic_bytes_per_s: float = 10e9
     nic_latency_s: float = 3e-3
     pcie_bytes_per_s: float = 54.4e9
-    pcie_latency_s: float = 0.0
+    pcie_latency_s: float = 13e-3
     view_lag_s: float = 0.0
     schedule: tuple[tuple[float, int, bool], ...] = field(default=())
     warm: bool = False

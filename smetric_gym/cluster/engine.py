@@ -802,6 +802,7 @@ def schedule(s, i):
             q.computed = start
             wait_remove(s, inst, r)
             q.stage = RUNNING
+            q.ready = 0
             s.running[i, inst.n_running] = r
             inst.n_running += 1
             q.step_tokens = n

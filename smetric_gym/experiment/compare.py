@@ -11,6 +11,7 @@ from typing import Any
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.comparison import Comparison
+from smetric_gym.experiment.compiled import is_compiled
 from smetric_gym.experiment.evaluate import resolve, run
 from smetric_gym.experiment.prepare import policy as policy_of
 from smetric_gym.experiment.settings import choices, group_file
@@ -127,7 +128,7 @@ def _finish(runs, here, away, jobs, folder) -> Iterator[tuple[int, dict[str, Any
         yield k, run_one(runs[k], folder)
     if not away:
         return
-    run_first = away.pop(0) if not _is_compiled() else None
+    run_first = away.pop(0) if not is_compiled() else None
     if run_first is not None:  # compile once, not once per process
         yield run_first, run_one(runs[run_first], folder)
     context = multiprocessing.get_context("spawn")
@@ -162,12 +163,6 @@ def _stored(job: Job, folder: Path | None) -> dict[str, Any] | None:
     store = Store(folder)
     record = store.load(store.key(job))
     return None if record is None else record | {"policy": job["label"]}
-
-
-def _is_compiled() -> bool:
-    from smetric_gym.experiment.compiled import is_compiled
-
-    return is_compiled()
 
 
 def _ignore_interrupt() -> None:

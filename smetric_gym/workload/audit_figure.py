@@ -15,8 +15,8 @@ _SYSTEM, _SAME, _OTHER, _LINE = "#E69F00", "#0072B2", "#56B4E9", "#D55E00"
 def draw(audit: Audit, path: str | Path) -> Path:
     """Draw four panels and save them; the format follows the suffix of ``path``.
 
-    Panels: ideal reuse per minute by region (SMetric figure 5), time since the last use of reused tokens, tokens held
-    by the largest sessions, and max/mean load under least in-flight tokens (figure 9).
+    Panels: ideal reuse per minute by region (SMetric figure 5), time since the last use of reused tokens,
+    tokens held by the largest sessions, and max/mean load under least in-flight tokens (figure 9).
 
     Args:
         audit: from ``audit.audit``.

@@ -1,4 +1,4 @@
-"""The compiled loops of the audit: who used each reused token last, and a trace under ideal load balancing."""
+"""The compiled loops of the audit: who used reused tokens last, and a trace under plain load balancing."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ def session_reach(leaf, prompt, session, parent, end, order):
     """Leading prompt tokens of each request that its own session has sent or received before.
 
     Args:
-        leaf, prompt, session: [requests] columns of the trace.
-        parent, end: [nodes] columns of its prefix tree.
+        leaf: [requests] deepest node of each request.
+        prompt: [requests] tokens.
+        session: [requests] id.
+        parent: [nodes] of the prefix tree.
+        end: [nodes] tokens from the head.
         order: [requests] requests sorted by session, then by arrival.
     """
     reach = np.zeros(len(leaf), np.int64)
@@ -44,8 +47,12 @@ def reuse_intervals(arrival, leaf, hit, parent, start, end, scored, edges):
     """Histogram of the reused tokens of scored requests over the time since any request used them last.
 
     Args:
-        arrival, leaf, hit: [requests] s, node, reused leading tokens.
-        parent, start, end: [nodes] columns of the prefix tree.
+        arrival: [requests] s.
+        leaf: [requests] deepest node of each request.
+        hit: [requests] leading tokens that are reused.
+        parent: [nodes] of the prefix tree.
+        start: [nodes] tokens from the head.
+        end: [nodes] tokens from the head.
         scored: [requests] bool, whose reuse is counted; the others only use tokens.
         edges: [bins + 1] s.
 
@@ -70,9 +77,12 @@ def least_in_flight(arrival, tokens, duration, instances, window_s, windows):
     """Send every request to the instance with the fewest tokens in flight, with durations that do not change.
 
     Args:
-        arrival, tokens, duration: [requests] s, prompt + output tokens, s.
+        arrival: [requests] s.
+        tokens: [requests] prompt + output.
+        duration: [requests] s.
         instances: number of instances; ties go round robin.
-        window_s, windows: length and number of windows from time 0.
+        window_s: s, length of a window.
+        windows: number of windows, from time 0.
 
     Returns:
         [windows, instances] tokens in flight, averaged over the time of the window.

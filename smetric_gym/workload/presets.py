@@ -1,4 +1,4 @@
-"""Named synthetic workloads, each fitted to published statistics of the traffic (never to a result of a policy)."""
+"""Named synthetic workloads, fitted to published statistics of traffic, never to a result of a policy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRESETS: dict[str, SyntheticConfig] = {
         name="chat",
         requests_per_minute=60.0,
         system_tokens=(900, 700, 500),
-        single_share=0.77,
+        single_share=0.82,
         stateless_share=0.08,
         turns_median=2.5,
         turns_sigma=0.8,
@@ -39,5 +39,6 @@ PRESETS: dict[str, SyntheticConfig] = {
         compact_share=0.005,
     ),
 }
-"""``trace1`` and ``trace2``: the two coding-agent traces of SMetric section 3. ``chat``: people and mostly single turns,
-54 to 62 % ideal reuse as the chat and API traces of "KVCache Cache in the Wild" (ATC'25); answers near Mooncake's p50 350."""
+"""``trace1`` and ``trace2``: the two coding-agent traces of SMetric section 3. ``chat``: people and mostly
+single turns, 54 to 62 % ideal reuse as the chat and API traces of "KVCache Cache in the Wild" (ATC'25);
+answers near Mooncake's p50 350."""

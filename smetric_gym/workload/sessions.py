@@ -1,7 +1,7 @@
 """How one agent session unfolds, turn by turn: the compiled inner loop of the synthetic workload.
 
-A session and the sub-agents that it forks are a *family*. A family is drawn from a random stream of its own, so it is the
-same whatever the load, the window, or the number of other families.
+A session and the sub-agents that it forks are a *family*. A family is drawn from a random stream of its own,
+so it is the same whatever the load, the window, or the number of other families.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numba
 import numpy as np
 
 MAX_FAMILY = 8192
-"""Requests of a family at most (main agent and sub-agents together); far beyond what a session's age allows."""
+"""Requests of a family at most, main agent and sub-agents together: a bound for memory, not met."""
 
 HUMAN, TOOL, SPAWN = 1, 2, 3  # trace.Trigger
 
@@ -69,7 +69,7 @@ def _lognormal(rng, median, sigma):
 
 @numba.njit(cache=True)
 def _from_quantiles(u, levels, values):
-    """A draw whose logarithm is piecewise linear in the normal score, through ``levels`` (scores) and ``values``."""
+    """The value at probability u of ``values`` at ``levels`` (normal scores), log-linear between them."""
     z = _normal(u)
     i = min(max(np.searchsorted(levels, z) - 1, 0), len(levels) - 2)
     low, high = math.log(values[i]), math.log(values[i + 1])
@@ -140,7 +140,7 @@ def _next_prompt(rng, p, before, new):
 
 @numba.njit(cache=True)
 def _sub_agent(rows, n, p, rng, session, root, caller, system, ended, scale, levels, values):
-    """Write the requests of a sub-agent forked by request ``caller``; returns the next free row and its last end."""
+    """Write the requests of a sub-agent of request ``caller``; returns the next free row and its last end."""
     turns = int(_lognormal(rng, p.fork_turns_median, p.fork_turns_sigma)) + 1
     task = int(_lognormal(rng, p.task_median, p.task_sigma)) + 1
     gap = _lognormal(rng, p.spawn_gap_median_s, p.spawn_gap_sigma)
@@ -204,7 +204,7 @@ def _sub_agent(rows, n, p, rng, session, root, caller, system, ended, scale, lev
 
 @numba.njit(cache=True)
 def _family(rows, p, rng, strata, session, root, system, start, end, levels, values):
-    """Write a main agent and its sub-agents into ``rows``; returns their number and the number of sessions."""
+    """Write a main agent and its sub-agents into ``rows``; returns how many and of how many sessions."""
     single = strata[0] < p.single_share
     turns = 1
     if not single:

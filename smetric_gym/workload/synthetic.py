@@ -19,10 +19,11 @@ from smetric_gym.workload.window import cut_window
 def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s: float, seed: int) -> Trace:
     """Draw the requests that reach a cluster in ``[0, duration_s)``, in a steady state from the first moment.
 
-    Sessions that began before 0 are present and go on where they are (their first request here carries a history). Session
-    k has the same content and the same times within it for every load and number of instances: these only change how
-    close together sessions start. The sizes of sessions follow a low-discrepancy sequence, so that a small cluster sees
-    the same mix as a large one.
+    Sessions that began before 0 are present and go on where they are (their first request here carries a
+    history). Session
+    k has the same content and the same times within it for every load and number of instances: these only
+    change how close together sessions start. The sizes of sessions follow a low-discrepancy sequence, so that
+    a small cluster sees the same mix as a large one.
 
     Args:
         config: the distributions.
@@ -34,16 +35,19 @@ def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s
     Raises:
         SmetricError: a value that makes no traffic.
     """
-    for name, value, allowed in (
-        ("instances", instances, isinstance(instances, (int, np.integer)) and instances >= 1),
-        ("load", load, math.isfinite(load) and load > 0),
-        ("duration_s", duration_s, math.isfinite(duration_s) and duration_s > 0),
-        ("seed", seed, isinstance(seed, (int, np.integer)) and 0 <= seed < 2**63),
+    for name, value, allowed, words in (
+        ("instances", instances, _whole(instances) and instances >= 1, "a whole number above 0"),
+        ("load", load, math.isfinite(load) and load > 0, "a finite number above 0"),
+        (
+            "duration_s",
+            duration_s,
+            math.isfinite(duration_s) and duration_s > 0,
+            "a finite number of s above 0",
+        ),
+        ("seed", seed, _whole(seed) and 0 <= seed < 2**63, "a whole number of 0 or more"),
     ):
         if not allowed:
-            raise SmetricError(
-                f"workload.{name} is {value}, allowed: a finite number above 0 (seed: a whole number, 0 or more)"
-            )
+            raise SmetricError(f"workload.{name} is {value}, allowed: {words}")
     rate = session_rate(config, instances=instances, load=load)
     starts, numbers = _session_starts(config, rate, duration_s, seed)
     rows = _draw(config, starts, numbers, duration_s, seed)[0]
@@ -79,10 +83,14 @@ def parameters(config: SyntheticConfig) -> np.void:
     return record[0]
 
 
+def _whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def _session_starts(
     config: SyntheticConfig, rate: float, duration_s: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Start (s) and number of every session that can send in the window; numbers fall from 0 into the past."""
+    """Start (s) and number of every session that can send in the window; numbers below 0 lie in the past."""
 
     def times(stream: int, length_s: float) -> np.ndarray:
         rng = np.random.default_rng([seed, stream])
@@ -102,7 +110,7 @@ def _session_starts(
 def _draw(
     config: SyntheticConfig, starts: np.ndarray, numbers: np.ndarray, end: float, seed: int
 ) -> tuple[np.ndarray, int]:
-    """All requests, sorted by arrival and led by one request per framework's system prompt; and how many were drawn."""
+    """Requests sorted by arrival, led by one per framework for its system prompt; and how many were drawn."""
     systems = np.array(config.system_tokens, dtype=np.int64)
     weight = np.arange(1, len(systems) + 1) ** -config.framework_zipf
     levels = np.array([NormalDist().inv_cdf(x) for x in config.tool_gap_levels])
@@ -113,8 +121,8 @@ def _draw(
     parts, offset, done = [_heads(systems)], len(systems), 0
     while done < len(starts):
         done, filled = draw_families(
-            done, starts, numbers, end, np.uint64(seed), parameters(config), systems, np.cumsum(weight / weight.sum()),
-            levels, values, scratch, counters,
+            done, starts, numbers, end, np.uint64(seed), parameters(config), systems, np.cumsum(weight /
+            weight.sum()), levels, values, scratch, counters,
         )  # fmt: skip
         part = scratch[:filled].copy()
         for name in ("base", "parent"):

@@ -7,14 +7,16 @@ from dataclasses import dataclass, fields
 
 from smetric_gym.errors import SmetricError
 
-_SHARES = frozenset(
-    "single_share paste_share stateless_share human_share compact_share edit_share edit_keeps reasoning_share "
-    "reasoning_keeps fork_share fork_more_share fresh_share compact_at".split()
+_SHARES = (
+    *("single_share", "paste_share", "stateless_share", "human_share", "compact_at", "compact_share"),
+    *("edit_share", "edit_keeps", "reasoning_share", "reasoning_keeps"),
+    *("fork_share", "fork_more_share", "fresh_share"),
 )
-_POSITIVE = frozenset(
-    "requests_per_minute burstiness age_s turns_median first_median paste_median tool_tokens_median "
-    "tool_tokens_cap human_tokens_median output_median output_cap summary_median fork_turns_median task_median "
-    "spawn_gap_median_s human_gap_median_s gap_cap_s context_tokens fork_parallel_max compact_at".split()
+_POSITIVE = (
+    *("requests_per_minute", "burstiness", "age_s", "turns_median", "first_median", "paste_median"),
+    *("tool_tokens_median", "tool_tokens_cap", "human_tokens_median", "output_median", "output_cap"),
+    *("context_tokens", "compact_at", "summary_median", "fork_parallel_max", "fork_turns_median"),
+    *("task_median", "spawn_gap_median_s", "human_gap_median_s", "gap_cap_s"),
 )
 
 
@@ -22,12 +24,13 @@ _POSITIVE = frozenset(
 class SyntheticConfig:
     """Sessions of coding agents: main agents with tool and human turns, and the sub-agents that they fork.
 
-    ``x_median`` and ``x_sigma`` are a log-normal distribution (sigma of the natural logarithm); a share is of the
-    thing named. Sources: [S] SMetric section 3, figure 5 (two traces of May 2026); [A] agentic-kvc's notes on the
-    same provider's coding traffic (2.1 M requests in 2 h; unverified); [W] Weka's 710 Claude Code sessions,
-    measured; [T] TraceLab; [X] Codex on SWE-bench Pro (vLLM blog); [B] "KVCache Cache in the Wild" (ATC'25) and the
-    questions and answers of its traces; [fit] published by nobody: chosen so that the whole meets [S] and the
-    lengths of [A], never by looking at what a policy makes of it. The defaults are the preset ``trace1``.
+    ``x_median`` and ``x_sigma`` are a log-normal distribution (sigma of the natural logarithm); a share is of
+    the thing named. Sources: [S] SMetric section 3, figure 5 (two traces of May 2026); [A] agentic-kvc's
+    notes on the same provider's coding traffic (2.1 M requests in 2 h; unverified); [W] Weka's 710 Claude
+    Code sessions, measured; [T] TraceLab; [X] Codex on SWE-bench Pro (vLLM blog); [B] "KVCache Cache in the
+    Wild" (ATC'25) and the questions and answers of its traces; [fit] published by nobody: chosen so that the
+    whole meets [S] and the lengths of [A], never by looking at what a policy makes of it. The defaults are
+    the preset ``trace1``.
 
     Attributes:
         name: name of the trace.
@@ -35,24 +38,27 @@ class SyntheticConfig:
             ([S] counts 43 and 48 on the provider's own, larger, instances.)
         burstiness: coefficient of variation of the times between session starts; 1 is Poisson.
         age_s: s, a session ends when its next request would be sent later than this after its first. [fit]
-        system_tokens: tokens of the system prompt and tools of each framework, most popular first. [S] share of
-            the system prompt at the mean prompt of [A]: 5.0k to 5.6k; public agents have 10k to 15k [W], in longer
-            prompts.
+        system_tokens: tokens of the system prompt and tools of each framework, most popular first. [S] share
+            of the system prompt at the mean prompt of [A]: 5.0k to 5.6k; public agents have 10k to 15k [W],
+            in longer prompts.
         framework_zipf: popularity of framework k is proportional to ``k ** -framework_zipf``. [fit]
         single_share: share of sessions with one request. [fit]; [A] has 0.9, without reliable session ids.
-        turns_median: turns of the other main agents. [fit]; [W] 45, without single and often-compacted sessions.
+        turns_median: turns of the other main agents. [fit]; [W] 45, without single and often-compacted
+            sessions.
         turns_sigma: 1.3 to 1.7 give the skew of [S]; [W] has 1.16.
-        growth_sigma: spread between sessions of the tokens that tools return. [fit] to p50 and p90 of [A]'s prompts.
-        first_median: tokens of the first message. 3k to 7k in [W]'s fresh sessions, less what is shared. [fit]
+        growth_sigma: spread between sessions of the tokens that tools return. [fit] to p50 and p90 of [A]'s
+            prompts.
+        first_median: tokens of the first message. 3k to 7k in [W]'s fresh sessions, less what is shared.
+            [fit]
         first_sigma: see ``first_median``. [fit]
-        paste_share: share of sessions that begin with a pasted repository or an imported conversation. [fit] to the
-            reuse of [S]; 45 % of [W]'s sessions start above 40k.
+        paste_share: share of sessions that begin with a pasted repository or an imported conversation. [fit]
+            to the reuse of [S]; 45 % of [W]'s sessions start above 40k.
         paste_median: tokens of such a beginning. [W] second mode at 90k and more.
         paste_sigma: see ``paste_median``. [fit]
         stateless_share: share of main agents that send no history. [fit]
         human_share: share of a main agent's follow-ups that a human sends. [W] 0.042 after a tool turn.
-        tool_tokens_median: tokens that a tool turn appends, before the spread of ``growth_sigma``. [X] 758 to 880,
-            [T] 1,045, [W] 677.
+        tool_tokens_median: tokens that a tool turn appends, before the spread of ``growth_sigma``. [X] 758 to
+            880, [T] 1,045, [W] 677.
         tool_tokens_sigma: see above. [X] p90 8,736 (1.9), [T] p90 6,963 (1.5), [W] 1.13.
         tool_tokens_cap: tokens; longer tool results are cut. [fit]
         human_tokens_median: tokens that a human turn appends. [W] 530.
@@ -61,24 +67,25 @@ class SyntheticConfig:
         output_sigma: see above; with the median it gives [A]'s mean.
         output_cap: tokens, longest answer.
         context_tokens: tokens, prompt + output at most.
-        compact_at: share of the context at which an agent compacts: its history becomes a summary after the system
-            prompt. [fit]
-        compact_share: share of follow-ups that compact before that (by command, or for a smaller model). [fit];
-            about 2 % suggested for Claude Code, which compacts at 200k.
+        compact_at: share of the context at which an agent compacts: its history becomes a summary after the
+            system prompt. [fit]
+        compact_share: share of follow-ups that compact before that (by command, or for a smaller model).
+            [fit]; [W] 1.7 % hard resets, with often-compacted sessions left out.
         summary_median: tokens of the summary. [fit]
         summary_sigma: see above. [fit]
-        edit_share: share of follow-ups whose history is changed from a point on, uniform past the system prompt (cut
-            tool results, rewinds, re-ordered files). [fit] to the reuse of [S]; [W] 2.8 %, selected for few.
+        edit_share: share of follow-ups whose history is changed from a point on, uniform past the system
+            prompt (cut tool results, rewinds, re-ordered files). [fit] to the reuse of [S]; [W] 2.8 %,
+            selected for few.
         edit_keeps: share of what follows that point that stays, as new tokens to a cache. [fit]
-        reasoning_share: share of follow-ups whose last answer comes back without its reasoning, so that the answer
-            does not match what was generated. [B] strips reasoning between turns; the share is [fit].
+        reasoning_share: share of follow-ups whose last answer comes back without its reasoning, so that the
+            answer does not match what was generated. [B] strips reasoning between turns; the share is [fit].
         reasoning_keeps: share of that answer that stays. [fit]
-        fork_share: share of a main agent's turns after which it calls sub-agents and waits. [fit]; 10 % of requests
-            being forks is what the 13 to 15 % of reuse between sessions in [S] needs.
+        fork_share: share of a main agent's turns after which it calls sub-agents and waits. [fit]; 10 % of
+            requests being forks is what the 13 to 15 % of reuse between sessions in [S] needs.
         fork_more_share: chance of each further sub-agent called at once. [fit]
         fork_parallel_max: sub-agents called at once, at most. [fit]
-        fresh_share: share of sub-agents that start from the system prompt alone (all 63 of [W]); the others inherit
-            their caller's context ("much" of the reuse between sessions in [S]). [fit]
+        fresh_share: share of sub-agents that start from the system prompt alone (all 63 of [W]); the others
+            inherit their caller's context ("much" of the reuse between sessions in [S]). [fit]
         fork_turns_median: turns of a sub-agent, less one. [fit] to the skew of [S]; [W] mean 10.7.
         fork_turns_sigma: see above. [fit]
         task_median: tokens of a sub-agent's task. [fit]
@@ -171,9 +178,11 @@ class SyntheticConfig:
         rising = all(a < b for a, b in zip(levels, levels[1:], strict=False)) and levels[-1] < 1
         if not rising or len(levels) < 2 or len(levels) != len(self.tool_gap_s):
             raise SmetricError(
-                f"workload.tool_gap_levels is {levels}, allowed: two or more rising levels below 1, one per tool_gap_s"
+                f"workload.tool_gap_levels is {levels}, "
+                "allowed: two or more rising levels below 1, one for each of tool_gap_s"
             )
         if self.context_tokens < 4 * max(self.system_tokens):
             raise SmetricError(
-                f"workload.context_tokens is {self.context_tokens:g}, allowed: at least 4 times the longest of system_tokens"
+                f"workload.context_tokens is {self.context_tokens:g}, "
+                "allowed: at least 4 times the longest of system_tokens"
             )

@@ -12,11 +12,13 @@ def cut_window(requests: np.ndarray, start_s: float, end_s: float) -> np.ndarray
     """The requests that arrive in ``[start_s, end_s)``, as if nothing had been sent before.
 
     ``base`` and ``shared`` become those of the best *kept* request, also where the recorded base is dropped;
-    ``parent`` becomes -1 where the parent is dropped. Turns and messages keep their numbers: a session that began earlier
-    goes on. Sessions are renumbered densely in order of appearance; ``arrival`` counts from ``start_s``.
+    ``parent`` becomes -1 where the parent is dropped. Turns and messages keep their numbers: a session that
+    began earlier goes on. Sessions are renumbered densely in order of appearance; ``arrival`` counts from
+    ``start_s``.
 
     Args:
-        requests: dtype ``trace.REQUEST``, sorted by arrival, ``base`` and ``parent`` earlier than the request.
+        requests: dtype ``trace.REQUEST``, sorted by arrival, ``base`` and ``parent`` earlier than the
+            request.
         start_s: s, first moment of the window.
         end_s: s, first moment after it.
     """

@@ -63,7 +63,7 @@ def test_nothing_arrives_after_the_window_and_what_is_there_ends():
 
 
 def test_the_global_tier_serves_another_instance_over_the_links():
-    link = {"nic_bytes_per_s": 1e6, "nic_latency_s": 0.002, "pcie_bytes_per_s": 1e7}  # 1 ms and 0.1 ms per token
+    link = {"nic_bytes_per_s": 1e6, "nic_latency_s": 0.002, "pcie_bytes_per_s": 1e7, "pcie_latency_s": 0.0}  # 1 ms and 0.1 ms per token
     rows = ((0.0, 0, 0, 96, 1), (1.0, 0, 1, 110, 1, 0, 0, 97, 0.5))
     cluster = make(trace(*rows), instances=2, global_tier=1.0, **link)
     for choice in (0, 1):
@@ -80,7 +80,7 @@ def test_the_global_tier_serves_another_instance_over_the_links():
 
 
 def test_a_blocking_load_stalls_the_decode_beside_it_and_an_asynchronous_one_does_not():
-    link = {"nic_bytes_per_s": 1e6, "nic_latency_s": 0.0, "pcie_bytes_per_s": math.inf}
+    link = {"nic_bytes_per_s": 1e6, "nic_latency_s": 0.0, "pcie_bytes_per_s": math.inf, "pcie_latency_s": 0.0}
     rows = ((0.0, 0, 0, 96, 1), (0.5, 1, 0, 20, 60), (0.7, 0, 1, 110, 1, 0, 0, 97))
     ends = {}
     for loads in ("blocking", "async"):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from smetric_gym.errors import SmetricError
-from smetric_gym.workload.audit import QUANTITIES, audit, recorded_durations
+from smetric_gym.workload.audit import QUANTITIES, audit
 from smetric_gym.workload.audit_kernel import least_in_flight
+from smetric_gym.workload.audit_numbers import recorded_durations
 from smetric_gym.workload.trace import REQUEST, Trace, Trigger
 
 
@@ -59,7 +60,7 @@ def test_reuse_counts_full_blocks(trace):
 
 def test_intervals_are_since_the_last_use_by_anyone(trace):
     a = audit(trace, block=1)
-    # 10 s: 110 (r1) + 40 (r2, after r1); 30 s: 140 (r4, after the fork); 180 s: 40 (r3's system, after r2); 190 s: 100.
+    # 10 s: 110 (r1) + 40 (r2, after r1); 30 s: 140 (r4, after the fork); 180 s: 40 (r3's system); 190 s: 100.
     assert a["reuse_within_100s"] == pytest.approx(290 / 430)
     assert a["reuse_interval_p50_s"] == pytest.approx(30, rel=0.012)
     assert a["reuse_interval_p90_s"] == pytest.approx(190, rel=0.012)

@@ -55,8 +55,9 @@ def test_lengths_and_gaps_are_those_of_coding_traffic(preset):
     assert 80 <= np.median(r["output"]) <= 216
     assert (r["prompt"].astype(np.int64) + r["output"]).max() <= 131_072
     tool = r["gap"][(r["trigger"] == Trigger.TOOL) & (r["parent"] >= 0)]
-    for level, gap_s in ((0.5, 1.6), (0.75, 8.6), (0.9, 44.0)):
-        assert np.quantile(tool, level) == pytest.approx(gap_s, rel=0.15)
+    # A window misses the longest gaps, so the tail falls a little short of what is drawn.
+    for level, gap_s, short in ((0.5, 1.6, 0.1), (0.75, 8.6, 0.2), (0.9, 44.0, 0.3)):
+        assert gap_s * (1 - short) < np.quantile(tool, level) < gap_s * 1.1
     human = r["gap"][(r["trigger"] == Trigger.HUMAN) & (r["parent"] >= 0)]
     assert np.median(human) > 10 * np.median(tool)
 
@@ -90,7 +91,8 @@ def test_sessions_under_way_carry_their_history(small):
     _, first = np.unique(r["session"], return_index=True)
     under_way = r[first][r["turn"][first] > 0]
     assert len(under_way) == small.report["sessions under way at the start"] > 10
-    assert (under_way["parent"] == -1).all() and (under_way["gap"] == 0).all()
+    assert (under_way["parent"] == -1).mean() > 0.8  # the others wait for a sub-agent that goes on, too
+    assert (under_way["gap"][under_way["parent"] == -1] == 0).all()
     assert (under_way["messages"] > 0).mean() > 0.9
     assert (under_way["history"] > 0).all()
 
@@ -102,7 +104,7 @@ def test_requests_make_sense(small):
     assert (np.diff(np.unique(r["session"])) == 1).all() and r["session"].min() == 0
     follow = r["parent"] >= 0
     assert (r["arrival"][follow] >= r["arrival"][r["parent"][follow]] + r["gap"][follow]).all()
-    # Consecutive turns, and a follow-up within the trace has its session's earlier request somewhere behind it.
+    # No turn of a session is missing once it has appeared.
     for s in range(0, small.sessions, 17):
         turns = r["turn"][r["session"] == s]
         assert (np.diff(turns) == 1).all()
@@ -136,7 +138,9 @@ def test_histories_are_appended_edited_compacted_and_dropped():
     edited = ~appended & (after["shared"] > after["system"]) & (after["shared"] < length)
     dropped = after["messages"] == 0
     compacted = only_system & (after["messages"] == 2) & (before["messages"] > 2)
-    assert appended.mean() > 0.75
+    answer_rewritten = after["shared"] == before["prompt"]
+    assert appended.mean() > 0.4 and (appended | answer_rewritten).mean() > 0.75
+    edited &= ~answer_rewritten
     for share in (edited.mean(), dropped.mean(), compacted.mean()):
         assert 0.001 < share < 0.15
     assert (after["prompt"] < before["prompt"])[compacted].mean() > 0.5
