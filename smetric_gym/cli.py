@@ -157,11 +157,9 @@ def _calibration(arguments: list[str]) -> None:
 
 
 def _fuzz(arguments: list[str]) -> None:
-    from smetric_gym.cluster import fuzz
+    from smetric_gym.experiment.fuzz import main as fuzz
 
-    if not hasattr(fuzz, "main"):
-        raise SmetricError("fuzz has no command of its own in this version, allowed: the tests run it")
-    fuzz.main(arguments)
+    fuzz(arguments)
 
 
 COMMANDS: dict[str, Callable[[list[str]], None]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from smetric_gym.cluster import bench
+from smetric_gym.cluster import probes
 from smetric_gym.cluster.checks import Check, compare, measured
 from smetric_gym.cluster.config import ClusterConfig
 from smetric_gym.cluster.hardware import Hardware, load_hardware
@@ -24,7 +24,7 @@ def cold() -> Iterator[Check]:
                 f"cold/tiers/{n}",
                 "TTFT, ms",
                 row["ttft_p50_ms"],
-                1e3 * bench.cold_ttft_s(h20, n),
+                1e3 * probes.cold_ttft_s(h20, n),
                 0.05 if n >= 2048 else None,
                 KVC,
                 "enforce-eager" + ("" if n >= 2048 else "; below 2k"),
@@ -36,7 +36,7 @@ def cold() -> Iterator[Check]:
                 f"cold/mb1/{batch}x{n}",
                 f"TTFT beside {batch} decode(s), ms",
                 row["value_ms"],
-                1e3 * bench.cold_ttft_s(h20, n, batch),
+                1e3 * probes.cold_ttft_s(h20, n, batch),
                 0.05,
                 KVC,
             )
@@ -59,7 +59,7 @@ def hits() -> Iterator[Check]:
                 f"hit/{tier}/{n}",
                 "TTFT, ms",
                 row["ttft_p50_ms"],
-                1e3 * bench.hit_ttft_s(h20, n, tier),
+                1e3 * probes.hit_ttft_s(h20, n, tier),
                 0.20,
                 KVC,
                 HIT_NOTES[tier],
@@ -69,11 +69,11 @@ def hits() -> Iterator[Check]:
 def interference() -> Iterator[Check]:
     """3: decodes and a prefill on one instance."""
     h20, file = load_hardware("h20_30b"), measured("h20_vllm_mb1_interference.csv")
-    note = f"sending to first token / tokens of a stream meanwhile; prompts of {bench.STREAM_PROMPT} assumed"
+    note = f"sending to first token / tokens of a stream meanwhile; prompts of {probes.STREAM_PROMPT} assumed"
     for row in file:
         if row["metric"] == "tpot_during_ms":
             n, batch = int(row["prefill_tokens"]), int(row["decode_batch"])
-            _, window_s, steps_s = bench.prefill_beside(h20, n, batch)
+            _, window_s, steps_s = probes.prefill_beside(h20, n, batch)
             yield compare(
                 f"beside/window/{n}",
                 f"TPOT of {batch} decodes beside a prefill, ms",
@@ -94,13 +94,13 @@ def interference() -> Iterator[Check]:
             )
     for row in file:
         if row["metric"] == "tpot_ms":
-            batch, output = int(row["decode_batch"]), bench.STREAM_OUTPUT
-            alone = bench.serve(h20, [{"prompt": bench.STREAM_PROMPT, "output": output}] * batch)
+            batch, output = int(row["decode_batch"]), probes.STREAM_OUTPUT
+            alone = probes.serve(h20, [{"prompt": probes.STREAM_PROMPT, "output": output}] * batch)
             yield compare(
                 f"decode/mb1/{batch}",
                 f"TPOT of {batch} decode(s) alone, ms",
                 row["value_ms"],
-                1e3 * bench.tpot_s(alone, output).mean(),
+                1e3 * probes.tpot_s(alone, output).mean(),
                 None,
                 KVC,
                 "expert coverage; phi ~0.5 would be needed for 8",
@@ -120,7 +120,7 @@ def qwen() -> Iterator[Check]:
         prompt, output = int(row["input"]), int(row["output"])
         preset = QWEN_PRESETS.get((row["model"], row["dtype"]))
         hardware = load_hardware(preset) if preset else _qwen_bf16_tp8()
-        outcome = bench.serve(hardware, [{"prompt": prompt, "output": output}])[0]
+        outcome = probes.serve(hardware, [{"prompt": prompt, "output": output}])[0]
         speed = (prompt + output) / (outcome["finish_s"] - outcome["arrival_s"])
         yield compare(
             f"qwen/{preset or '235b_bf16_tp8'}/{prompt}",

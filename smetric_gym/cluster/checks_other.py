@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from smetric_gym.cluster import bench
+from smetric_gym.cluster import probes
 from smetric_gym.cluster.checks import Check, compare, measured, summarise
 from smetric_gym.cluster.hardware import Hardware, load_hardware
 from smetric_gym.cluster.steptime import step_seconds, step_time
@@ -66,7 +66,7 @@ def h200() -> Iterator[Check]:
         errors: dict[str, list[float]] = {"TPOT": [], "TTFT": []}
         for row in measured(f"val_silicon_h200_sxm_vllm_tp{tp}.csv"):
             prompt, output, batch = int(row["isl"]), int(row["osl"]), int(float(row["batch_size"]))
-            ttft_s, tpot_s = bench.closed_loop(hardware, batch, prompt, output)
+            ttft_s, tpot_s = probes.closed_loop(hardware, batch, prompt, output)
             tpot = compare(
                 f"h200/tp{tp}/{prompt}-{output}-{batch}",
                 "TPOT, ms",
@@ -110,7 +110,7 @@ def others() -> Iterator[Check]:
         name, value, source = f"misc/{row['hw']}/{row['metric']}/{row['input']}", row["value"], row["source"]
         concurrency, prompt, output = int(row["concurrency"]), int(row["input"]), int(row["output"])
         if row["hw"] == "H20 x2 DP2":
-            simulated = bench.makespan_s(load_hardware("h20_30b"), 16, concurrency // 2, prompt, output)
+            simulated = probes.makespan_s(load_hardware("h20_30b"), 16, concurrency // 2, prompt, output)
             yield compare(
                 name,
                 "32 requests on two instances, s",
@@ -121,7 +121,7 @@ def others() -> Iterator[Check]:
                 "not independent: sets host_ms",
             )
         elif row["hw"] == "H100 x1":
-            ttft_s, tpot_s = bench.closed_loop(load_hardware("h100_30b"), concurrency, prompt, output)
+            ttft_s, tpot_s = probes.closed_loop(load_hardware("h100_30b"), concurrency, prompt, output)
             seconds, note = (
                 (tpot_s, "")
                 if row["metric"] == "mean_TPOT_ms"
@@ -131,12 +131,12 @@ def others() -> Iterator[Check]:
                 name, row["metric"].replace("_ms", ", ms"), value, 1e3 * seconds, None, source, note
             )
         elif row["hw"] == "A100 x1":
-            outcome = bench.serve(load_hardware("a100_30b"), [{"prompt": prompt, "output": output}])
+            outcome = probes.serve(load_hardware("a100_30b"), [{"prompt": prompt, "output": output}])
             yield compare(
                 name,
                 "TPOT at batch 1, ms",
                 value,
-                1e3 * bench.tpot_s(outcome, output)[0],
+                1e3 * probes.tpot_s(outcome, output)[0],
                 None,
                 source,
                 "engine of July 2025 with more host time",
@@ -154,7 +154,7 @@ def others() -> Iterator[Check]:
             )
     for row in measured("h20_sglang_throughput.csv"):
         preset = "h20_30b_sglang" if "30B" in row["model"] else "h20_235b_fp8_sglang"
-        speed = bench.output_tokens_per_s(
+        speed = probes.output_tokens_per_s(
             load_hardware(preset), 100, 10.0, int(row["input"]), int(row["output"])
         )
         for when in ("before", "after"):

@@ -89,7 +89,8 @@ def reuse_split(
     """Ideal reuse and whose it is, under both splits; are histories kept; where are new tokens.
 
     By region (the paper's figure 5, as far as its text says): tokens inside the system prompt are the
-    system's whoever used them last, the rest are the session's own if it had them before, else others'. Session first:
+    system's whoever used them last, the rest are the session's own if it had them before, else others'.
+    Session first:
     tokens that the session had before are its own, the system prompt included.
     """
     total = int(hit[scored].sum())
