@@ -1,4 +1,4 @@
-"""The reference simulator holds its own invariants, gives vLLM's recorded answers, and serves small cases worked out by hand."""
+"""The reference simulator: its invariants, vLLM's recorded answers, and small cases worked out by hand."""
 
 import gzip
 import json
@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from reference import BlockPool, ReferenceCluster
+from reference.events import STEP_END
 from reference.random_cluster import random_case, serve_by_reference
 from reference.request import Request
-from reference.simulator import STEP_END
 from reference.tier import GlobalTier
 
 from smetric_gym.cluster.config import ClusterConfig
@@ -77,7 +77,7 @@ def spell(runs):
 
 
 class OracleRequest:
-    """What the scheduler does for one request of a recording: a look-up, prompt blocks at once, then token by token."""
+    """What a recording does for a request: a look-up, prompt blocks at once, then token by token."""
 
     def __init__(self, pool, event, block):
         self.pool, self.block = pool, block
@@ -156,7 +156,9 @@ def test_the_tier_evicts_the_last_chunk_of_the_least_recent_node():
     assert list(tier.chunks.items()) == [(2, 2), (3, 1), (1, 2)]
     tier.write([trunk, b], 4)
     assert list(tier.chunks.items()) == [(2, 1), (3, 2), (1, 2)]
-    assert tier.found([trunk, a], 4) == 3 and tier.found([trunk, b], 4) == 4 and tier.found([trunk, b], 1) == 1
+    assert (
+        tier.found([trunk, a], 4) == 3 and tier.found([trunk, b], 4) == 4 and tier.found([trunk, b], 1) == 1
+    )
     tier.check()
 
 
@@ -165,35 +167,63 @@ def test_the_tier_evicts_the_last_chunk_of_the_least_recent_node():
 
 def times(**changed):
     fields = dict(
-        tokens_ticks=100 + np.arange(65), rows_ticks=np.zeros(9, dtype=np.int64), half_pair_ticks=0, context_ticks=0,
-        mixed_context_ticks=0, connector_ticks=0, api_ticks=0, api_token_ticks=0, kv_capacity_tokens=400,
-        kv_bytes_per_token=1, instances_per_server=8)
+        tokens_ticks=100 + np.arange(65),
+        rows_ticks=np.zeros(9, dtype=np.int64),
+        half_pair_ticks=0,
+        context_ticks=0,
+        mixed_context_ticks=0,
+        connector_ticks=0,
+        api_ticks=0,
+        api_token_ticks=0,
+        kv_capacity_tokens=400,
+        kv_bytes_per_token=1,
+        instances_per_server=8,
+    )
     return StepTime(**fields | changed)
 
 
 def serve(rows, *, step=None, count=1, mode="open", window_s=float("inf"), **config):
-    """Rows are (arrival, prompt, output, parent, base, shared), times in ticks; everything goes to instance 0, if alive."""
+    """Rows: (arrival in ticks, prompt, output, parent, base, shared). The first alive instance takes all."""
     requests = np.zeros(len(rows), dtype=REQUEST)
     for r, row in enumerate(rows):
         arrival, prompt, output, parent, base, shared = (*row, *(-1, -1, 0)[len(row) - 3 :])
         q = requests[r]
         q["arrival"], q["prompt"], q["output"] = arrival * 1e-12, prompt, output
         q["parent"], q["base"], q["shared"] = parent, base, shared
-    fields = dict(instances=count, global_tier=0, block_tokens=4, chunk_tokens=4, max_batched_tokens=64, max_seqs=8,
-                  nic_latency_s=0, nic_bytes_per_s=1e12, pcie_bytes_per_s=float("inf"))
+    fields = dict(
+        instances=count,
+        global_tier=0,
+        block_tokens=4,
+        chunk_tokens=4,
+        max_batched_tokens=64,
+        max_seqs=8,
+        nic_latency_s=0,
+        nic_bytes_per_s=1e12,
+        pcie_latency_s=0,
+        pcie_bytes_per_s=float("inf"),
+    )
     config = ClusterConfig(**fields | config)
     total = config.instances + config.decode_instances
     cluster = ReferenceCluster(
-        Trace.build(requests), config, [step or times()] * total, arrival_mode=mode, window_s=window_s, trace_events=True)
+        Trace.build(requests),
+        config,
+        [step or times()] * total,
+        arrival_mode=mode,
+        window_s=window_s,
+        trace_events=True,
+    )
     cluster.run(lambda view, request: next(i for i, seen in enumerate(view) if seen["alive"]))
     return cluster
 
 
 def test_one_request_by_hand():
     cluster = serve([(7, 10, 3)], step=times(api_ticks=20, api_token_ticks=2, context_ticks=3))
-    # DELIVER at 7 + 20 + 10 * 2 = 47; 110 for the prompt; each decode 101 + 3 * its context (11, then 12 tokens).
+    # DELIVER at 7 + 20 + 10 * 2 = 47; 110 for the prompt; a decode takes 101 + 3 * its context (11, then 12).
     assert cluster.steps == [
-        (47, 0, ((0, 10),), 157), (157, 0, ((0, 1),), 157 + 134), (291, 0, ((0, 1),), 291 + 137)]
+        (47, 0, ((0, 10),), 157),
+        (157, 0, ((0, 1),), 157 + 134),
+        (291, 0, ((0, 1),), 291 + 137),
+    ]
     row = cluster.outcome[0]
     assert (row["arrival"], row["admitted"], row["first_token"], row["finish"]) == (7, 47, 157, 428)
 
@@ -207,12 +237,13 @@ def test_two_requests_admitted_in_one_step_share_their_full_blocks():
     assert outcome[1]["finish"] == 117 + 104
 
 
-def test_the_last_of_the_running_list_is_preempted_and_hits_its_own_blocks():
-    cluster = serve([(0, 8, 8), (0, 7, 4)], kv_blocks=4)
-    # Together they fill 4 blocks; the first needs a third one when it decodes, so the second goes.
+def test_the_last_of_the_running_list_is_preempted_and_hits_what_is_left_of_it():
+    cluster = serve([(0, 5, 6), (0, 7, 4)], kv_blocks=4)
+    # The second needs a third block for its 9th token and is the last itself: it waits until the first is done.
+    # That took one of its two idle blocks meanwhile, the last one: 4 tokens are left and 5 of 9 are computed.
     assert [row["preemptions"] for row in cluster.outcome] == [0, 1]
-    assert cluster.outcome[1]["finish"] > cluster.outcome[0]["finish"]
-    assert cluster.outcome[1]["local_hit"] == 0  # of its first admission
+    assert [n for _, _, rows, _ in cluster.steps for r, n in rows if r == 1] == [7, 1, 5, 1]
+    assert cluster.steps[-2][0] == cluster.outcome[0]["finish"]
 
 
 def test_a_blocking_load_holds_up_the_step_and_an_asynchronous_one_does_not():
@@ -220,14 +251,34 @@ def test_a_blocking_load_holds_up_the_step_and_an_asynchronous_one_does_not():
     common = dict(kv_blocks=5, count=2, global_tier=float("inf"), min_load_tokens=4, nic_bytes_per_s=1e11)
     down = ((400e-12, 0, False),)  # the second request finds the chunks of the first in the tier only
     blocking = serve(rows, loads="blocking", schedule=down, **common)
-    # 16 tokens at 10 ticks each; DELIVER of request 1 schedules it alone, so request 2 comes in the next step.
+    # 16 tokens at 10 ticks; DELIVER of request 1 schedules it alone, so request 2 is in the next step.
     assert blocking.outcome[1]["global_hit"] == 16 and blocking.outcome[1]["read_tokens"] == 16
     assert blocking.outcome[1]["first_token"] == 500 + 160 + 101
     assert blocking.outcome[2]["first_token"] == 761 + 104
     aside = serve(rows, loads="async", schedule=down, **common)
     # Request 2 is not held up: its step runs from 500 to 604, the load ends at 660.
-    assert aside.outcome[2]["first_token"] is not None and aside.outcome[1]["first_token"] == 660 + 101
-    assert aside.outcome[1]["preemptions"] == (0 if aside.outcome[2]["first_token"] == 604 else 1)
+    assert [row["first_token"] for row in aside.outcome[1:]] == [660 + 101, 604]
+
+
+@pytest.mark.parametrize("bytes_per_s, preemptions", [(1e12, [1, 0]), (1e11, [1, 1])])
+def test_one_that_keeps_loaded_blocks_yields_where_nobody_could_go_on(bytes_per_s, preemptions):
+    # Request 1 loads 3 of 4 blocks, until 512 or 620. Request 2 needs a second block at 604: it gets one of these
+    # at once, or is preempted by itself, and gets one when the load has ended and nobody runs.
+    rows = [(0, 12, 1), (500, 13, 1, -1, 0, 12), (500, 4, 6)]
+    cluster = serve(
+        rows,
+        loads="async",
+        kv_blocks=4,
+        count=2,
+        global_tier=float("inf"),
+        min_load_tokens=4,
+        nic_bytes_per_s=bytes_per_s,
+        max_seqs=1,
+        schedule=((400e-12, 0, False),),
+    )
+    assert [row["preemptions"] for row in cluster.outcome[1:]] == preemptions
+    assert cluster.outcome[2]["finish"] == (604 if preemptions[1] == 0 else 620) + 5 * 101
+    assert cluster.outcome[1]["admitted"] == 500
 
 
 def test_a_failure_sends_requests_back_with_their_first_arrival():

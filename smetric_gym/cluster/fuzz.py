@@ -17,14 +17,15 @@ Case = tuple[Trace, ClusterConfig, list[StepTime], str, float, int]
 def random_case(seed: int) -> Case:
     """Draw a small cluster and a trace that hurts.
 
-    Times are tens to thousands of ticks, so that events meet at the same tick; caches are often just large enough
-    for the largest request.
+    Times are tens to thousands of ticks, so that events meet at the same tick; caches are often just large
+    enough for the largest request.
 
     Args:
         seed: of the case; equal seeds give equal cases.
 
     Returns:
-        trace, config, one step time per instance, arrival mode, end of the window in s, seed for ``random_choice``.
+        trace, config, one step time per instance, arrival mode, end of the window in s, and the seed for
+        ``random_choice``.
     """
     random = np.random.default_rng(seed)
     block = int(random.integers(1, 17))
@@ -57,15 +58,18 @@ def random_case(seed: int) -> Case:
         schedule=random_schedule(random, instances + decodes, trace) if random.random() < 0.4 else (),
     )
     step_times = [
-        random_step_time(random, budget, rows, block * _blocks(random, least_blocks)) for _ in range(instances + decodes)
+        random_step_time(random, budget, rows, block * _blocks(random, least_blocks))
+        for _ in range(instances + decodes)
     ]
     mode = _pick(random, ["open", "causal", "closed"])
     window = np.inf if random.random() < 0.7 else max(1, int(trace.span_s * TICKS_PER_S * 0.6)) / TICKS_PER_S
     return trace, config, step_times, mode, float(window), int(random.integers(2**31))
 
 
-def random_choice(seed: int, request: int, retries: int, alive: Sequence[bool], local_hits: Sequence[int]) -> int:
-    """A router of no sense that any implementation repeats: an alive instance by a hash, or the largest local hit.
+def random_choice(
+    seed: int, request: int, retries: int, alive: Sequence[bool], local_hits: Sequence[int]
+) -> int:
+    """A router of no sense that anyone can repeat: an alive instance by a hash, or the largest local hit.
 
     Args:
         seed: the last value of a case.
@@ -107,13 +111,15 @@ def random_trace(random: np.random.Generator, block: int) -> Trace:
         if kind < 0.25:
             q["session"] = len(last)
             last.append(r)
-            _share(random, requests, r, int(np.argmax(requests["session"] == 0)) if r else -1, system, largest)
+            _share(random, requests, r, 0 if r else -1, system, largest)
         elif kind < 0.7:
             session = int(random.integers(len(last)))
             before = last[session]
             q["session"], q["turn"], q["parent"] = session, requests[before]["turn"] + 1, before
             edit = random.random() < 0.2
-            keep = int(random.integers(0, _length(requests[before]) + 1)) if edit else _length(requests[before])
+            keep = (
+                int(random.integers(0, _length(requests[before]) + 1)) if edit else _length(requests[before])
+            )
             _share(random, requests, r, before, keep, largest)
             last[session] = r
         else:
@@ -127,13 +133,17 @@ def random_trace(random: np.random.Generator, block: int) -> Trace:
         if random.random() < 0.3:
             q["prompt"] = -(-int(q["prompt"]) // block) * block
         q["output"] = 1 if random.random() < 0.2 else random.integers(1, max(2, largest // 2))
-        q["gap"] = int(random.integers(0, 500)) / TICKS_PER_S if q["parent"] >= 0 and random.random() < 0.7 else 0
+        q["gap"] = (
+            int(random.integers(0, 500)) / TICKS_PER_S if q["parent"] >= 0 and random.random() < 0.7 else 0
+        )
         q["messages"], q["history"] = 2 * q["turn"], q["shared"]
     return Trace.build(requests, name="random")
 
 
-def random_schedule(random: np.random.Generator, count: int, trace: Trace) -> tuple[tuple[float, int, bool], ...]:
-    """Instances that go and come, sometimes all at once, with rows that change nothing; all are up in the end.
+def random_schedule(
+    random: np.random.Generator, count: int, trace: Trace
+) -> tuple[tuple[float, int, bool], ...]:
+    """Instances that go and come, some rows change nothing, sometimes all go at once; all end up alive.
 
     Args:
         random: the source of everything.
@@ -180,8 +190,10 @@ def random_step_time(random: np.random.Generator, budget: int, rows: int, kv_tok
     )
 
 
-def _share(random: np.random.Generator, requests: np.ndarray, r: int, base: int, keep: int, most_new: int) -> None:
-    """Request r begins with ``keep`` tokens of ``base`` (or what that has), and then up to ``most_new`` of its own."""
+def _share(
+    random: np.random.Generator, requests: np.ndarray, r: int, base: int, keep: int, most_new: int
+) -> None:
+    """Request r is ``keep`` tokens of ``base``, or what that has, and up to ``most_new`` of its own."""
     if base >= 0:
         keep = min(keep, _length(requests[base]), 3 * LARGEST_PROMPT)
         requests[r]["base"], requests[r]["shared"] = base, keep

@@ -82,8 +82,8 @@ def draw_hits(comparison: Comparison, folder: Path) -> Path:
                 if size >= 6:
                     axes.text(start + size / 2, y, f"{size:.0f} %", **INSIDE)
             left += width
-        axes.axvline(100 * np.mean([row["ideal_reuse"] for row in rows]), color="black", linestyle=":",
-                     label="ideal reuse")  # fmt: skip
+        at = np.arange(len(rows))
+        axes.vlines([100 * row["ideal_reuse"] for row in rows], at - 0.4, at + 0.4, "black", linewidth=2, label="ideal reuse")
         axes.set(xlim=(0, 100), xlabel="share of prompt tokens (%), each policy at its maximum",
                  title="Where prompt tokens come from")  # fmt: skip
         axes.invert_yaxis()

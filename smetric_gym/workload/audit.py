@@ -64,8 +64,10 @@ QUANTITIES: dict[str, tuple[str, str]] = {
     "reuse_interval_p90_s": ("time since the last use of reused tokens, p90", "s"),
     "history_kept": ("follow-ups that reuse 90 % of the session before them", "fraction"),
     "new_tokens_first": ("of the new tokens: in requests without carried history", "fraction"),
-    "balanced_max_over_mean": ("max/mean in-flight tokens under least in-flight, median minute", "ratio"),
-    "balanced_max_over_mean_worst": ("the same, worst minute", "ratio"),
+    "in_flight_max_over_mean": ("least in-flight: max/mean tokens in flight, median minute", "ratio"),
+    "in_flight_max_over_mean_worst": ("least in-flight: max/mean tokens in flight, worst minute", "ratio"),
+    "sent_max_over_mean": ("least in-flight: max/mean tokens sent, median minute", "ratio"),
+    "sent_max_over_mean_worst": ("least in-flight: max/mean tokens sent, worst minute", "ratio"),
 }
 """Every number of an audit: its label and unit. A quantity that the trace cannot give is absent, never 0."""
 
@@ -87,7 +89,8 @@ class Audit:
         interval_tokens: [bins] reused tokens by the time since their last use.
         lorenz: [101] share of tokens in the largest 0, 1 .. 100 % of the sessions.
         turns: [sessions] requests of each session in the trace.
-        balance: [minutes] max/mean in-flight tokens of each scored full minute, empty without ``instances``.
+        balance: [minutes, 2] max/mean of the tokens in flight and of those sent, in each scored full minute,
+            under least in-flight tokens; empty without ``instances``.
     """
 
     name: str
@@ -166,12 +169,13 @@ def audit(trace: Trace, *, block: int = 16, instances: int | None = None, warm_u
             column(n, "end"), scored, edges,
         )  # fmt: skip
         values |= reuse_split(r, scored, hit, reach, system, same) | interval_quantiles(edges, tokens)
-    balance = np.zeros(0)
+    balance = np.zeros((0, 2))
     if instances is not None:
         balance = balance_per_minute(trace, hit, instances, warm_up_s)
-        if len(balance):
-            values["balanced_max_over_mean"] = float(np.median(balance))
-            values["balanced_max_over_mean_worst"] = float(balance.max())
+        for ratio, name in zip(balance.T, ("in_flight", "sent"), strict=True):
+            if np.isfinite(ratio).any():
+                values[f"{name}_max_over_mean"] = float(np.nanmedian(ratio))
+                values[f"{name}_max_over_mean_worst"] = float(np.nanmax(ratio))
     return Audit(
         name=trace.name, block=block, instances=instances, warm_up_s=warm_up_s, has_content=trace.has_content,
         values=values, minutes=per_minute(r, hit, system, same), interval_edges_s=edges,

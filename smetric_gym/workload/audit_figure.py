@@ -109,18 +109,23 @@ def _skew(panel, audit: Audit) -> None:
 
 
 def _balance(panel, audit: Audit) -> None:
-    panel.set_title("Load under least in-flight tokens, per minute")
+    panel.set_title("Imbalance under least in-flight tokens, per minute")
     panel.set_xlabel("time (min)")
     panel.set_ylabel("fullest instance / mean (ratio)")
-    if len(audit.balance) == 0:
-        return _nothing(panel, "give the number of instances")
+    if not np.isfinite(audit.balance).any():
+        return _nothing(panel, "needs the number of instances and a full minute")
     x = np.arange(len(audit.balance)) + np.ceil(audit.warm_up_s / 60) + 0.5
-    panel.plot(x, audit.balance, color=_SAME, marker="o", markersize=3.5, linewidth=1)
-    median = audit.values["balanced_max_over_mean"]
-    panel.axhline(median, color=_LINE, linewidth=1.2, linestyle="--")
-    panel.text(0.98, 0.94, f"median {median:.2f}", transform=panel.transAxes, ha="right", color=_LINE)
-    panel.set_ylim(1, max(2.5, 1.1 * audit.balance.max()))
+    for ratio, name, label, colour, marker in (
+        (audit.balance[:, 1], "sent", "tokens sent", _LINE, "s"),
+        (audit.balance[:, 0], "in_flight", "tokens in flight", _SAME, "o"),
+    ):
+        median = audit.values[f"{name}_max_over_mean"]
+        text = f"{label}: median {median:.2f}"
+        panel.plot(x, ratio, color=colour, marker=marker, markersize=3.5, linewidth=1, label=text)
+        panel.axhline(median, color=colour, linewidth=1, linestyle="--")
+    panel.set_ylim(1, max(2.5, 1.2 * np.nanmax(audit.balance)))
     panel.grid(alpha=0.3)
+    panel.legend(loc="upper right", fontsize=9, ncols=2)
 
 
 def _nothing(panel, why: str) -> None:

@@ -85,9 +85,10 @@ def least_in_flight(arrival, tokens, duration, instances, window_s, windows):
         windows: number of windows, from time 0.
 
     Returns:
-        [windows, instances] tokens in flight, averaged over the time of the window.
+        [windows, instances] tokens in flight, averaged over the time of the window; and tokens sent in it.
     """
     load = np.zeros((windows, instances))
+    sent = np.zeros((windows, instances))
     flight = np.zeros(instances, np.int64)
     ends = [(np.inf, np.int64(0), np.int64(0))]
     pointer = 0
@@ -102,9 +103,11 @@ def least_in_flight(arrival, tokens, duration, instances, window_s, windows):
                 best = i
         pointer = best + 1
         flight[best] += tokens[r]
+        if arrival[r] < windows * window_s:
+            sent[int(arrival[r] // window_s), best] += tokens[r]
         until = arrival[r] + duration[r]
         heapq.heappush(ends, (until, np.int64(best), np.int64(tokens[r])))
         for w in range(int(arrival[r] // window_s), min(int(until // window_s), windows - 1) + 1):
             overlap = min(until, (w + 1) * window_s) - max(arrival[r], w * window_s)
             load[w, best] += tokens[r] * overlap / window_s
-    return load
+    return load, sent

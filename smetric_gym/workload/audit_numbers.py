@@ -90,8 +90,7 @@ def reuse_split(
 
     By region (the paper's figure 5, as far as its text says): tokens inside the system prompt are the
     system's whoever used them last, the rest are the session's own if it had them before, else others'.
-    Session first:
-    tokens that the session had before are its own, the system prompt included.
+    Session first: tokens that the session had before are its own, the system prompt included.
     """
     total = int(hit[scored].sum())
     prompt = int(r["prompt"][scored].sum(dtype=np.int64))
@@ -158,20 +157,25 @@ def recorded_durations(trace: Trace, hit: np.ndarray) -> np.ndarray:
 
 
 def balance_per_minute(trace: Trace, hit: np.ndarray, instances: int, warm_up_s: float) -> np.ndarray:
-    """Max/mean over instances of the tokens in flight in each full scored minute (the paper's figure 9).
+    """Max/mean over instances in each full scored minute, under plain balancing (the paper's figure 9).
 
     Each request goes to the instance with the fewest tokens in flight and stays for its recorded duration.
+    The paper does not say which load it divides, so both are measured.
+
+    Returns:
+        [minutes, 2] of the tokens in flight (averaged over the minute) and of the tokens sent in it; NaN
+        where there are none.
     """
     r = trace.requests
     windows = int(r["arrival"][-1] // WINDOW_S)
-    if windows < 1:
-        return np.zeros(0)
     tokens = r["prompt"].astype(np.int64) + r["output"]
     durations = recorded_durations(trace, hit)
-    load = least_in_flight(column(r, "arrival"), tokens, durations, instances, WINDOW_S, windows)
-    load = load[int(np.ceil(warm_up_s / WINDOW_S)) :]
-    load = load[load.sum(axis=1) > 0]
-    return load.max(axis=1) / load.mean(axis=1)
+    loads = least_in_flight(column(r, "arrival"), tokens, durations, instances, WINDOW_S, windows)
+    ratios = np.full((windows, 2), np.nan)
+    for ratio, load in zip(ratios.T, loads, strict=True):
+        busy = load.sum(axis=1) > 0
+        ratio[busy] = load[busy].max(axis=1) / load[busy].mean(axis=1)
+    return ratios[int(np.ceil(warm_up_s / WINDOW_S)) :]
 
 
 def per_minute(r: np.ndarray, hit: np.ndarray, system: np.ndarray, same: np.ndarray) -> np.ndarray:

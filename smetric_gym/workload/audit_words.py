@@ -62,7 +62,7 @@ _CHECKS: tuple[tuple[str, Callable[[float], bool], str, str, str], ...] = (
         "people pause between turns, and caches cool meanwhile",
     ),
     (
-        "balanced_max_over_mean",
+        "in_flight_max_over_mean",
         lambda v: v >= 1.3,
         "Under least in-flight tokens the fullest instance still has {ratio} times the mean (median minute)",
         "requests are too long, or too few, to balance",

@@ -80,8 +80,9 @@ class SyntheticConfig:
         reasoning_share: share of follow-ups whose last answer comes back without its reasoning, so that the
             answer does not match what was generated. [B] strips reasoning between turns; the share is [fit].
         reasoning_keeps: share of that answer that stays. [fit]
-        fork_share: share of a main agent's turns after which it calls sub-agents and waits. [fit]; 10 % of
-            requests being forks is what the 13 to 15 % of reuse between sessions in [S] needs.
+        fork_share: share of a main agent's turns after which it calls sub-agents and waits. [fit]: the 13 to
+            15 % of reuse between sessions in [S] needs about an eighth of all requests to inherit another's
+            context.
         fork_more_share: chance of each further sub-agent called at once. [fit]
         fork_parallel_max: sub-agents called at once, at most. [fit]
         fresh_share: share of sub-agents that start from the system prompt alone (all 63 of [W]); the others
@@ -99,7 +100,8 @@ class SyntheticConfig:
         gap_cap_s: s, longest gap. [fit]
         ttft_s: s to the first token in the recorded times, which open-loop arrivals rest on. Assumed.
         ttft_per_token_s: s more per new prompt token. Assumed.
-        tpot_s: s per output token. Assumed; with these three the median request takes 6.1 s as in [W].
+        tpot_s: s per output token. Assumed; with these three the median request takes 6.8 s ([W]: 6.1), p90
+            41 s ([W]: 18).
     """
 
     name: str = "synthetic"

@@ -1,4 +1,4 @@
-"""The slow, readable simulator that the compiled engine is checked against: RULES.md, block by block, step by step."""
+"""The slow, readable simulator that checks the compiled one: RULES.md, block by block, step by step."""
 
 from reference.pool import BlockPool
 from reference.simulator import ReferenceCluster

@@ -2,27 +2,7 @@
 
 from reference.pool import BlockPool
 from reference.request import LOADING, RUNNING, WAITING
-
-
-class Step:
-    """What one engine step computes."""
-
-    def __init__(self, now, budget):
-        self.begin = now  # or when the last blocking load has arrived
-        self.budget = budget
-        self.entries = []  # (request, n, tokens computed before), in running order
-
-    def duration(self, times, connector):
-        """Ticks from its beginning to its end."""
-        decodes = [start + 1 for _, n, start in self.entries if n == 1]
-        prefills = [n * (2 * start + n) for _, n, start in self.entries if n > 1]
-        per_context = times.mixed_context_ticks if prefills else times.context_ticks
-        total = sum(n for _, n, _ in self.entries)
-        return (
-            int(times.tokens_ticks[total]) + int(times.rows_ticks[len(self.entries)])
-            + int(times.half_pair_ticks) * sum(prefills) + int(per_context) * sum(decodes)
-            + (int(times.connector_ticks) if connector else 0)
-        )
+from reference.step import Step
 
 
 class Instance:
@@ -55,10 +35,7 @@ class Instance:
         self.step = None
 
     def schedule(self, now):
-        """Plan the next step and begin it; return it and the transfers and loads that begin: (request, time or None).
-
-        ``step`` stays None where there is nothing to do.
-        """
+        """Begin the next ``step`` (None: nothing to do); return what loads beside it: (request, end)."""
         self.began = []
         step = Step(now, self.config.max_batched_tokens)
         for _attempt in range(2):
@@ -206,6 +183,22 @@ class Instance:
 
     def _blocks(self, tokens):
         return -(-tokens // self.config.block_tokens)
+
+    def view(self, request):
+        """What the router sees of it when it decides about ``request`` (section 9)."""
+        todo = [(r.todo, r.prompt) for r in self.members]
+        hits = self.pool.hit(request.keys[: (request.prompt - 1) // self.config.block_tokens])
+        return {
+            "local_hit": len(hits) * self.config.block_tokens,
+            "in_flight": len(self.members),
+            "running": len(self.running),
+            "waiting": len(self.waiting),
+            "in_flight_tokens": sum(prompt for _, prompt in todo),
+            "unprefilled": sum(left for left, _ in todo),
+            "unprefilled_pairs": sum(left * (2 * prompt - left) for left, prompt in todo),
+            "blocks_used": len(self.pool.used),
+            "alive": self.alive,
+        }
 
     def check(self):
         """Every invariant of the instance."""

@@ -1,7 +1,15 @@
 """A request on its way through the cluster (RULES.md sections 1 and 3)."""
 
 PENDING, PARKED, ROUTED, WAITING, LOADING, RUNNING, DONE, UNISSUED = (
-    "pending", "parked", "routed", "waiting", "loading", "running", "done", "unissued")
+    "pending",
+    "parked",
+    "routed",
+    "waiting",
+    "loading",
+    "running",
+    "done",
+    "unissued",
+)
 
 
 class Request:
@@ -49,8 +57,19 @@ class Request:
 
     def outcome(self):
         """What became of it."""
-        names = ("state", "arrival", "admitted", "first_token", "handed_over", "finish", "local_hit", "global_hit",
-                 "read_tokens", "preemptions", "retries")
+        names = (
+            "state",
+            "arrival",
+            "admitted",
+            "first_token",
+            "handed_over",
+            "finish",
+            "local_hit",
+            "global_hit",
+            "read_tokens",
+            "preemptions",
+            "retries",
+        )
         return {name: getattr(self, name) for name in names} | {
             "instance": self.instance.index if self.instance else -1,
             "decode_instance": self.decode.index if self.decode else -1,

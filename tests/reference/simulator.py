@@ -1,14 +1,14 @@
-"""The event loop of the reference cluster (RULES.md sections 2, 3, 7 and 8): every engine step is an event."""
+"""The event loop of the reference cluster (RULES.md sections 2, 3 and 7): every step is an event."""
 
 import heapq
 import math
 
+from reference import failures
+from reference.events import ARRIVAL, DELIVER, LOAD_END, SCHEDULE, STEP_END
 from reference.instance import Instance
 from reference.links import Links
 from reference.request import DONE, PARKED, ROUTED, UNISSUED, WAITING, Request
 from reference.tier import GlobalTier, chunk_capacity
-
-STEP_END, LOAD_END, SCHEDULE, DELIVER, ARRIVAL = range(5)
 
 
 class ReferenceCluster:
@@ -36,7 +36,9 @@ class ReferenceCluster:
         for request in self.requests:
             if request.parent >= 0:
                 self.requests[request.parent].children.append(request)
-        capacities = [config.kv_blocks or int(t.kv_capacity_tokens) // config.block_tokens for t in step_times]
+        capacities = [
+            config.kv_blocks or int(t.kv_capacity_tokens) // config.block_tokens for t in step_times
+        ]
         size = chunk_capacity(config, capacities[: config.instances])
         self.tier = GlobalTier(size) if size else None
         self.links = Links(config, step_times)
@@ -58,9 +60,14 @@ class ReferenceCluster:
             if self.mode == "open" or request.parent < 0:
                 self._issue(request, request.recorded)
         for row, (time_s, _instance, _up) in enumerate(self.config.schedule):
-            self._push(round(time_s * 10**12), SCHEDULE, row, 0)
-        handlers = {STEP_END: self._step_end, LOAD_END: self._load_end, SCHEDULE: self._schedule_row,
-                    DELIVER: self._deliver, ARRIVAL: self._arrive}
+            self.push(round(time_s * 10**12), SCHEDULE, row, 0)
+        handlers = {
+            STEP_END: self._step_end,
+            LOAD_END: self._load_end,
+            SCHEDULE: self._change,
+            DELIVER: self._deliver,
+            ARRIVAL: self._arrive,
+        }
         while self.heap:
             time, kind, index, epoch = heapq.heappop(self.heap)
             owner = {STEP_END: self.instances, SCHEDULE: None}.get(kind, self.requests)
@@ -79,12 +86,13 @@ class ReferenceCluster:
         self.outcome = [r.outcome() for r in self.requests]
         assert not stuck, f"requests {stuck} never end"
 
-    def _push(self, time, kind, index, epoch):
+    def push(self, time, kind, index, epoch):
+        """Queue an event; ``epoch`` is that of its instance or request, so that failures void it."""
         heapq.heappush(self.heap, (time, kind, index, epoch))
 
     def _issue(self, request, time):
         if time < self.window:
-            self._push(time, ARRIVAL, request.id, request.epoch)
+            self.push(time, ARRIVAL, request.id, request.epoch)
         else:
             self._withhold(request)
 
@@ -94,7 +102,8 @@ class ReferenceCluster:
             for child in request.children:
                 self._withhold(child)
 
-    def _wake(self, instance):
+    def wake(self, instance):
+        """It may have something to schedule once the present event is over."""
         instance.blocked = False
         if instance not in self.woken:
             self.woken.append(instance)
@@ -104,11 +113,11 @@ class ReferenceCluster:
             if instance.step or not instance.alive:
                 continue
             for request, arrived in instance.schedule(self.now):
-                self._push(arrived, LOAD_END, request.id, request.epoch)
+                self.push(arrived, LOAD_END, request.id, request.epoch)
             step = instance.step
             if step:
                 end = step.begin + step.duration(instance.times, instance.tier is not None)
-                self._push(end, STEP_END, instance.index, instance.epoch)
+                self.push(end, STEP_END, instance.index, instance.epoch)
                 if self.trace_events:
                     planned = tuple((r.id, n) for r, n, _ in step.entries)
                     self.steps.append((self.now, instance.index, planned, end))
@@ -123,7 +132,7 @@ class ReferenceCluster:
             request.state = PARKED
             self.parked.append(request)
             return
-        view = [self._view(i, request) for i in self.routed]
+        view = [i.view(request) for i in self.routed]
         seen = {"id": request.id, "retries": request.retries, "prompt": request.prompt, "global_hit": 0}
         if self.tier:
             chunk = self.config.chunk_tokens
@@ -137,28 +146,13 @@ class ReferenceCluster:
         request.todo = request.prompt - view[choice]["local_hit"]
         instance.members.add(request)
         delay = int(instance.times.api_ticks) + request.prompt * int(instance.times.api_token_ticks)
-        self._push(self.now + delay, DELIVER, index, request.epoch)
-
-    def _view(self, instance, request):
-        todo = [(r.todo, r.prompt) for r in instance.members]
-        hits = instance.pool.hit(request.keys[: (request.prompt - 1) // self.config.block_tokens])
-        return {
-            "local_hit": len(hits) * self.config.block_tokens,
-            "in_flight": len(instance.members),
-            "running": len(instance.running),
-            "waiting": len(instance.waiting),
-            "in_flight_tokens": sum(prompt for _, prompt in todo),
-            "unprefilled": sum(t for t, _ in todo),
-            "unprefilled_pairs": sum(t * (2 * prompt - t) for t, prompt in todo),
-            "blocks_used": len(instance.pool.used),
-            "alive": instance.alive,
-        }
+        self.push(self.now + delay, DELIVER, index, request.epoch)
 
     def _deliver(self, index):
         request = self.requests[index]
         request.state = WAITING
         request.instance.waiting.append(request)
-        self._wake(request.instance)
+        self.wake(request.instance)
 
     # Steps
 
@@ -204,7 +198,9 @@ class ReferenceCluster:
         request.blocks = []
         if self.mode != "open":
             for child in request.children:
-                self._issue(child, self.now + child.gap if self.mode == "closed" else max(self.now, child.recorded))
+                self._issue(
+                    child, self.now + child.gap if self.mode == "closed" else max(self.now, child.recorded)
+                )
 
     # Prefill to decode
 
@@ -215,9 +211,9 @@ class ReferenceCluster:
         instance.running.remove(request)
         instance.members.remove(request)
         instance.outgoing.add(request)
-        self._hand_over(request)
+        self.hand_over(request)
 
-    def _hand_over(self, request):
+    def hand_over(self, request):
         """Choose a decode instance, or let the request wait for one."""
         count = len(self.decoding)
         order = [self.decoding[(self.last_decode + 1 + k) % count] for k in range(count)]
@@ -230,65 +226,22 @@ class ReferenceCluster:
         request.decode = chosen
         chosen.members.add(request)
         chosen.waiting.append(request)
-        self._wake(chosen)
+        self.wake(chosen)
 
     def _load_end(self, index):
         request = self.requests[index]
         request.computed, request.keeps, request.state = request.loaded, True, WAITING
         request.home.fill(request, request.computed)
-        self._wake(request.home)
+        self.wake(request.home)
         if request.source:
             source, blocks = request.source, request.source_blocks
             request.source, request.source_blocks = None, []
             source.outgoing.remove(request)
             source.give_up(blocks)
-            self._wake(source)
+            self.wake(source)
 
-    # Failures
-
-    def _schedule_row(self, row):
-        _time, index, up = self.config.schedule[row]
-        instance = self.instances[index]
-        if up and not instance.alive:
-            instance.alive = True
-            self._wake(instance)
-            if instance.decodes:
-                waiting, self.unmatched = sorted(self.unmatched, key=lambda r: r.id), []
-                for request in waiting:
-                    self._hand_over(request)
-            else:
-                for request in self.parked:
-                    self._push(self.now, ARRIVAL, request.id, request.epoch)
-                self.parked = []
-        elif not up and instance.alive:
-            self._down(instance)
-
-    def _down(self, instance):
-        instance.alive = False
-        instance.epoch += 1
-        others = set()
-        for request in sorted(instance.members | instance.outgoing, key=lambda r: r.id):
-            others |= self._lose(request) - {instance}
-        instance.lose_all()
-        for other in sorted(others, key=lambda i: i.index):
-            self._wake(other)
-
-    def _lose(self, request):
-        """Take a request off every instance and send it to the router again; return the instances it was on."""
-        for queue in (self.unmatched, request.home.waiting, request.home.running):
-            if request in queue:
-                queue.remove(request)
-        if request.source:
-            request.source.outgoing.remove(request)
-            request.source.give_up(request.source_blocks)
-        request.home.members.discard(request)
-        request.home.give_up(request.blocks)
-        touched = {request.home} | ({request.source} if request.source else set())
-        request.epoch += 1
-        request.retries += 1
-        request.forget()
-        self._push(self.now, ARRIVAL, request.id, request.epoch)
-        return touched
+    def _change(self, row):
+        failures.change(self, row)
 
     def check(self, instances):
         """Every invariant, after an event, of the instances that it touched."""

@@ -1,8 +1,10 @@
 """The audit on a trace small enough to work out by hand."""
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -118,9 +120,10 @@ def test_durations_are_the_recorded_ones(trace):
 def test_least_in_flight_by_hand():
     arrival = np.array([0.0, 1.0, 2.0, 70.0])
     tokens = np.array([60, 30, 30, 120])
-    load = least_in_flight(arrival, tokens, np.array([30.0, 60.0, 30.0, 30.0]), 2, 60.0, 2)
+    load, sent = least_in_flight(arrival, tokens, np.array([30.0, 60.0, 30.0, 30.0]), 2, 60.0, 2)
     # r0 on 0; r1 and then r2 (30 < 60) on 1; r3 goes on round robin from 0. r1 ends at 61 s.
     assert load[0].tolist() == pytest.approx([60 * 30 / 60, 30 * 59 / 60 + 30 * 30 / 60])
+    assert sent.tolist() == [[60, 60], [120, 0]]
     assert load[1].tolist() == pytest.approx([120 * 30 / 60, 30 * 1 / 60])
 
 
@@ -157,3 +160,24 @@ def test_figure_is_drawn_and_matplotlib_is_lazy(trace, tmp_path):
         assert path.stat().st_size > 10_000
     code = "import sys, smetric_gym.workload.audit_figure; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.skipif("SMETRIC_GYM_TRACES" not in os.environ, reason="SMETRIC_GYM_TRACES is not set")
+def test_mooncake_as_measured_by_another_program():
+    """Its figures counted prompts only; counting the KV of outputs too adds about one point of reuse."""
+    from smetric_gym.workload.readers import read_trace
+
+    path = Path(os.environ["SMETRIC_GYM_TRACES"]) / "mooncake_conversation.jsonl.gz"
+    a = audit(read_trace(path), block=512)
+    measured = {
+        "ideal_reuse": (0.374, 0.012),
+        "system_share": (0.114, 0.006),
+        "same_session_share": (0.823, 0.006),
+        "other_sessions_share": (0.063, 0.006),
+        "same_session_first_share": (0.861, 0.006),
+        "reuse_within_100s": (0.462, 0.008),
+        "top_25pct_sessions": (0.715, 0.003),
+        "first_turns": (0.670, 0.003),
+    }
+    for key, (value, tolerance) in measured.items():
+        assert a[key] == pytest.approx(value, abs=tolerance), key
