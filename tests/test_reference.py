@@ -239,8 +239,8 @@ def test_two_requests_admitted_in_one_step_share_their_full_blocks():
 
 def test_the_last_of_the_running_list_is_preempted_and_hits_what_is_left_of_it():
     cluster = serve([(0, 5, 6), (0, 7, 4)], kv_blocks=4)
-    # The second needs a third block for its 9th token and is the last itself: it waits until the first is done.
-    # That took one of its two idle blocks meanwhile, the last one: 4 tokens are left and 5 of 9 are computed.
+    # The second needs a third block for its 9th token and is the last itself: it waits until the first is
+    # done. That took one of its two idle blocks meanwhile, the last one: 4 tokens are left and 5 of 9 are computed.
     assert [row["preemptions"] for row in cluster.outcome] == [0, 1]
     assert [n for _, _, rows, _ in cluster.steps for r, n in rows if r == 1] == [7, 1, 5, 1]
     assert cluster.steps[-2][0] == cluster.outcome[0]["finish"]
@@ -262,8 +262,8 @@ def test_a_blocking_load_holds_up_the_step_and_an_asynchronous_one_does_not():
 
 @pytest.mark.parametrize("bytes_per_s, preemptions", [(1e12, [1, 0]), (1e11, [1, 1])])
 def test_one_that_keeps_loaded_blocks_yields_where_nobody_could_go_on(bytes_per_s, preemptions):
-    # Request 1 loads 3 of 4 blocks, until 512 or 620. Request 2 needs a second block at 604: it gets one of these
-    # at once, or is preempted by itself, and gets one when the load has ended and nobody runs.
+    # Request 1 loads 3 of 4 blocks, until 512 or 620. Request 2 needs a second block at 604: it gets one of
+    # these at once, or is preempted by itself, and gets one when the load has ended and nobody runs.
     rows = [(0, 12, 1), (500, 13, 1, -1, 0, 12), (500, 4, 6)]
     cluster = serve(
         rows,
