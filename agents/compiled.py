@@ -33,7 +33,7 @@ def compile_policy(function: Callable, params: tuple) -> Callable:
     Raises:
         NotCompiled: with Numba's reason.
     """
-    if numba.config.DISABLE_JIT:
+    if numba.config.DISABLE_JIT:  # type: ignore[attr-defined]  # Numba sets its options at import
         raise NotCompiled("Numba is switched off (NUMBA_DISABLE_JIT)")
     examples = np.zeros(1, VIEW), np.zeros(1, REQUEST_VIEW)[0], np.zeros(1), tuple(params)
     try:

@@ -48,9 +48,8 @@ def _load(path: Path) -> ModuleType:
         sys.modules.pop(name)
         if before is not None:
             sys.modules[name] = before
-        syntax = isinstance(error, SyntaxError)
-        line = f", line {error.lineno}," if syntax and error.lineno else ""
-        said = error.msg if syntax else error
+        line = f", line {error.lineno}," if isinstance(error, SyntaxError) and error.lineno else ""
+        said = error.msg if isinstance(error, SyntaxError) else error
         raise SmetricError(
             f"policy file {path}{line} cannot be loaded: {type(error).__name__}: {said}"
         ) from error

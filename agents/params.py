@@ -86,9 +86,8 @@ def make_params(
     Raises:
         SmetricError: for an unknown name or a value that is not allowed.
     """
-    if kind is None:
-        kind = namedtuple("Params", given)  # type: ignore[misc]
-    fields, defaults = kind._fields, kind._field_defaults  # type: ignore[attr-defined]
+    made: Any = namedtuple("Params", given) if kind is None else kind
+    fields, defaults = made._fields, made._field_defaults
     values = {name: AUTO for name in AUTOMATIC if ours and name in fields} | given
     for name, value in values.items():
         if name not in fields:
@@ -99,7 +98,7 @@ def make_params(
     missing = [name for name in fields if name not in values and name not in defaults]
     if missing:
         raise SmetricError(f"policy {policy} needs the parameter {missing[0]}, which has no default")
-    return kind(**values)
+    return made(**values)
 
 
 def _value(policy: str, name: str, value: Any, default: Any, disaggregated: bool, ours: bool) -> Any:

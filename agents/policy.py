@@ -76,7 +76,7 @@ class Policy:
     ) -> None:
         self.function = getattr(function, "py_func", function)  # of a function that Numba compiled already
         self.params = NoParams() if params is None else params
-        self.name = name or getattr(self.function, "__name__", type(function).__name__)
+        self.name: str = name or getattr(self.function, "__name__", type(function).__name__)
         self.compiled = False
         self.why_not_compiled: str | None = None
         self._run, self._values = self.function, self.params

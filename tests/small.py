@@ -8,24 +8,46 @@ from smetric_gym.workload.trace import REQUEST, Trace
 MS = 10**9
 
 
-def step_time(*, budget=64, rows=8, kv_tokens=4096, base_ms=10, token_ms=1, context=0, half_pair=0, api_ms=0, connector=0):
+def step_time(
+    *,
+    budget=64,
+    rows=8,
+    kv_tokens=4096,
+    base_ms=10,
+    token_ms=1,
+    context=0,
+    half_pair=0,
+    api_ms=0,
+    connector=0,
+):
     """Round numbers, so that expectations can be worked out by hand."""
     n = np.arange(budget + 1, dtype=np.int64)
     return StepTime(
-        tokens_ticks=base_ms * MS + token_ms * MS * n, rows_ticks=np.zeros(rows + 1, dtype=np.int64),
-        half_pair_ticks=half_pair, context_ticks=context, mixed_context_ticks=context, connector_ticks=connector,
-        api_ticks=api_ms * MS, api_token_ticks=0, kv_capacity_tokens=kv_tokens, kv_bytes_per_token=1000, instances_per_server=8)
+        tokens_ticks=base_ms * MS + token_ms * MS * n,
+        rows_ticks=np.zeros(rows + 1, dtype=np.int64),
+        half_pair_ticks=half_pair,
+        context_ticks=context,
+        mixed_context_ticks=context,
+        connector_ticks=connector,
+        api_ticks=api_ms * MS,
+        api_token_ticks=0,
+        kv_capacity_tokens=kv_tokens,
+        kv_bytes_per_token=1000,
+        instances_per_server=8,
+    )
 
 
 def trace(*rows, **fields):
-    """A trace of rows (arrival, session, turn, prompt, output, parent, base, shared, gap); later columns may be left out."""
+    """A trace of rows (arrival, session, turn, prompt, output, parent, base, shared, gap); the last may be left out."""
     requests = np.zeros(len(rows), dtype=REQUEST)
     for r, row in enumerate(rows):
         row = (*row, *(None,) * (9 - len(row)))
         q = requests[r]
         for name, value, default in zip(
-            ("arrival", "session", "turn", "prompt", "output", "parent", "base", "shared", "gap"), row,
-            (0, 0, 0, 1, 1, -1, -1, 0, 0), strict=True,
+            ("arrival", "session", "turn", "prompt", "output", "parent", "base", "shared", "gap"),
+            row,
+            (0, 0, 0, 1, 1, -1, -1, 0, 0),
+            strict=True,
         ):
             q[name] = default if value is None else value
         q["messages"], q["history"] = 2 * q["turn"], q["shared"]
@@ -53,7 +75,19 @@ def sessions(count=20, turns=6, *, prompt=60, new=40, output=12, gap=0.05, every
             p = place[parent]
             out_rows.append((at, s, t, length, out, p, p, out_rows[p][3] + out_rows[p][4], pause))
         else:
-            out_rows.append((at, s, t, length, out, -1, -1 if first is None else first, 0 if first is None else system, 0.0))
+            out_rows.append(
+                (
+                    at,
+                    s,
+                    t,
+                    length,
+                    out,
+                    -1,
+                    -1 if first is None else first,
+                    0 if first is None else system,
+                    0.0,
+                )
+            )
             first = place[r] if first is None else first
     return trace(*out_rows)
 
@@ -62,7 +96,9 @@ def least_tokens(cluster):
     """Drive a cluster to its end with "fewest new and queued tokens"; return the choices."""
     choices, more = [], cluster.advance()
     while more:
-        cost = cluster.view.unprefilled_tokens - cluster.view.local_hit_tokens + 1e9 * (1 - cluster.view.alive)
+        cost = (
+            cluster.view.unprefilled_tokens - cluster.view.local_hit_tokens + 1e9 * (1 - cluster.view.alive)
+        )
         choices.append(int(cost.argmin()))
         cluster.assign(choices[-1])
         more = cluster.advance()

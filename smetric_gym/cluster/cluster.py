@@ -12,7 +12,21 @@ from smetric_gym.cluster import engine
 from smetric_gym.cluster.config import ClusterConfig
 from smetric_gym.cluster.hardware import load_hardware
 from smetric_gym.cluster.state import (
-    CLUSTER, DONE, ENTRY, EVENT, HOLD, INSTANCE, LATE, NODE_STATE, REQUEST_STATE, ROW, UNISSUED, Kind, Role, Stage, State,
+    CLUSTER,
+    DONE,
+    ENTRY,
+    EVENT,
+    HOLD,
+    INSTANCE,
+    LATE,
+    NODE_STATE,
+    REQUEST_STATE,
+    ROW,
+    UNISSUED,
+    Kind,
+    Role,
+    Stage,
+    State,
 )
 from smetric_gym.cluster.steptime import TICKS_PER_S, StepTime, step_time
 from smetric_gym.cluster.view import REQUEST_VIEW, VIEW
@@ -88,7 +102,8 @@ class Cluster:
         if arrival_mode == "closed" and not trace.has_gaps:
             raise SmetricError(
                 f"arrival_mode is 'closed', but {trace.name} records no gaps between a response and the next "
-                "request: use arrival_mode=causal or arrival_mode=open")
+                "request: use arrival_mode=causal or arrival_mode=open"
+            )
         if not window_s > 0:
             raise SmetricError(f"the window ends at {window_s} s, allowed: more than 0 s")
         self.trace, self.config, self.arrival_mode, self.debug = trace, config, arrival_mode, debug
@@ -110,9 +125,13 @@ class Cluster:
     def assign(self, instance: int, reason: int = 0) -> None:
         """Answer the decision; takes effect at the next `advance`."""
         if self._code != engine.DECISION:
-            raise SmetricError("no request waits for a decision: call advance() first, and stop when it returns False")
+            raise SmetricError(
+                "no request waits for a decision: call advance() first, and stop when it returns False"
+            )
         if not 0 <= instance < len(self.view) or not self.view["alive"][instance]:
-            raise SmetricError(f"instance {instance} was chosen, allowed: an alive one of 0..{len(self.view) - 1}")
+            raise SmetricError(
+                f"instance {instance} was chosen, allowed: an alive one of 0..{len(self.view) - 1}"
+            )
         engine.assign(self.state, instance, reason)
         self._code = engine.PAUSED
 
@@ -150,7 +169,9 @@ class Cluster:
             code = engine.advance(self.state, -1, 0, limit)
         self._code = code
         if self.state.cluster["error"][0]:
-            raise RuntimeError("internal limit of the event loop: the pool of holds is too small; please report this")
+            raise RuntimeError(
+                "internal limit of the event loop: the pool of holds is too small; please report this"
+            )
         return code == engine.DECISION
 
     # -- what one can see -------------------------------------------------------------------------------------------
@@ -179,13 +200,24 @@ class Cluster:
         stage = requests["stage"]
         never = (stage == Stage.PENDING) & (requests["arrived"] < 0)
         result["state"] = np.where(never & drained, UNISSUED, stage)
-        for name, field in (("arrival_s", "arrived"), ("admitted_s", "admitted"), ("first_token_s", "first_token"),
-                            ("handed_over_s", "handed_over"), ("finish_s", "finish")):
+        for name, field in (
+            ("arrival_s", "arrived"),
+            ("admitted_s", "admitted"),
+            ("first_token_s", "first_token"),
+            ("handed_over_s", "handed_over"),
+            ("finish_s", "finish"),
+        ):
             result[name] = np.where(requests[field] < 0, np.nan, requests[field] / TICKS_PER_S)
-        for name, field in (("instance", "target"), ("decode_instance", "decode_instance"),
-                            ("local_hit_tokens", "local_hit"), ("global_hit_tokens", "global_hit"),
-                            ("read_tokens", "read_tokens"), ("preemptions", "preemptions"), ("retries", "retries"),
-                            ("reason", "reason")):
+        for name, field in (
+            ("instance", "target"),
+            ("decode_instance", "decode_instance"),
+            ("local_hit_tokens", "local_hit"),
+            ("global_hit_tokens", "global_hit"),
+            ("read_tokens", "read_tokens"),
+            ("preemptions", "preemptions"),
+            ("retries", "retries"),
+            ("reason", "reason"),
+        ):
             result[name] = requests[field]
         return result
 
@@ -225,13 +257,19 @@ class Cluster:
         length = requests["prompt"].astype(np.int64) + requests["output"] - 1
         for i, time in enumerate(times):
             blocks = config.kv_blocks or time.kv_capacity_tokens // config.block_tokens
-            needs = requests["prompt"].astype(np.int64) if config.disaggregated and i < config.instances else length
+            needs = (
+                requests["prompt"].astype(np.int64)
+                if config.disaggregated and i < config.instances
+                else length
+            )
             r = int(needs.argmax())
             if needs[r] > blocks * config.block_tokens:
                 raise SmetricError(
-                    f"request {r} of {self.trace.name} (session {requests['session'][r]}, turn {requests['turn'][r]}) needs "
+                    f"request {r} of {self.trace.name} (session {requests['session'][r]}, "
+                    f"turn {requests['turn'][r]}) needs "
                     f"{needs[r]} tokens of KV cache, and instance {i} holds {blocks * config.block_tokens}: raise "
-                    "cluster.kv_blocks, or end sessions earlier with workload.max_context")
+                    "cluster.kv_blocks, or end sessions earlier with workload.max_context"
+                )
 
     def _preload(self) -> None:
         """Warm start: the sessions that come first are the most recent ones, dealt over the instances in turn."""
@@ -240,7 +278,12 @@ class Cluster:
         tokens = np.maximum(requests["history"], requests["system"])
         first = np.sort(first[tokens[first] > 0])
         for k in range(len(first) - 1, -1, -1):
-            engine.preload(self.state, first[k], k % self.config.instances, min(tokens[first[k]], requests["prompt"][first[k]]))
+            engine.preload(
+                self.state,
+                first[k],
+                k % self.config.instances,
+                min(tokens[first[k]], requests["prompt"][first[k]]),
+            )
 
 
 def used_part(state: State) -> State:
@@ -259,7 +302,10 @@ def instance_step_times(config: ClusterConfig) -> list[StepTime]:
     """The step time of every instance, prefill or colocated ones first."""
     total = config.instances + config.decode_instances
     names = [config.hardware] * total if isinstance(config.hardware, str) else list(config.hardware)
-    made = {name: step_time(load_hardware(name), config.max_batched_tokens, config.max_seqs) for name in set(names)}
+    made = {
+        name: step_time(load_hardware(name), config.max_batched_tokens, config.max_seqs)
+        for name in set(names)
+    }
     return [made[name] for name in names]
 
 
@@ -273,7 +319,9 @@ def _larger(array: np.ndarray, by: int) -> np.ndarray:
     return result
 
 
-def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft_limit_s, times: list[StepTime]) -> State:
+def _build(
+    trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft_limit_s, times: list[StepTime]
+) -> State:
     requests, count = _requests(trace), len(trace)
     instances = _instances(config, times)
     nodes = np.zeros(len(trace.nodes), dtype=NODE_STATE)
@@ -285,15 +333,21 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     source = trace.requests
     released = (source["parent"] >= 0) & (mode != engine.OPEN)
     order = np.argsort(np.where(released, source["parent"], -1), kind="stable")
-    children = order[np.count_nonzero(~released):].astype(np.int32)
+    children = order[np.count_nonzero(~released) :].astype(np.int32)
     child_start = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(source["parent"][released], minlength=count), out=child_start[1:])
     roots = np.flatnonzero(~released).astype(np.int32)
     roots = roots[np.argsort(requests["arrival"][roots], kind="stable")]
-    traits = np.stack([
-        source["turn"], source["messages"], source["history"],
-        ttft_limit_s[0] + ttft_limit_s[1] * source["prompt"], source["session"],
-    ], axis=1).astype(np.float32)
+    traits = np.stack(
+        [
+            source["turn"],
+            source["messages"],
+            source["history"],
+            ttft_limit_s[0] + ttft_limit_s[1] * source["prompt"],
+            source["session"],
+        ],
+        axis=1,
+    ).astype(np.float32)
     profiles = {id(t): t for t in times}
     rows = np.zeros(len(config.schedule), dtype=ROW)
     for k, (time, instance, up) in enumerate(sorted(config.schedule, key=lambda row: row[0])):
@@ -306,29 +360,45 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     lag = int(_ticks(config.view_lag_s))
     late_margin = entries if lag else 0
     state = State(
-        cluster=np.zeros(1, dtype=CLUSTER), instances=instances, requests=requests, nodes=nodes,
+        cluster=np.zeros(1, dtype=CLUSTER),
+        instances=instances,
+        requests=requests,
+        nodes=nodes,
         entries=np.zeros(entries, dtype=ENTRY),
         holds=np.zeros(4 * margin + 4096, dtype=HOLD),
         events=np.zeros(2 * heap_margin + 4096, dtype=EVENT),
         running=np.zeros((len(times), config.max_seqs), dtype=np.int32),
         nic_free=np.zeros(servers * config.nics_per_server, dtype=np.int64),
         parked=np.zeros(count, dtype=np.int32),
-        seen=np.zeros(config.instances, dtype=VIEW), request_view=np.zeros(1, dtype=REQUEST_VIEW),
-        roots=roots, child_start=child_start, children=children, traits=traits, rows=rows,
+        seen=np.zeros(config.instances, dtype=VIEW),
+        request_view=np.zeros(1, dtype=REQUEST_VIEW),
+        roots=roots,
+        child_start=child_start,
+        children=children,
+        traits=traits,
+        rows=rows,
         tokens_ticks=np.stack([t.tokens_ticks for t in profiles.values()]),
         rows_ticks=np.stack([t.rows_ticks for t in profiles.values()]),
-        finished=np.zeros(count, dtype=np.int32), due=np.zeros(len(times), dtype=np.int32),
-        path=np.zeros(depth, dtype=np.int32), found=np.zeros(depth + int(instances["capacity"].max()), dtype=np.int32),
+        finished=np.zeros(count, dtype=np.int32),
+        due=np.zeros(len(times), dtype=np.int32),
+        path=np.zeros(depth, dtype=np.int32),
+        found=np.zeros(depth + int(instances["capacity"].max()), dtype=np.int32),
         hits=np.zeros(len(times), dtype=np.int64),
-        late=np.zeros(3 * late_margin + 1, dtype=LATE), beliefs=np.zeros(entries if lag else 1, dtype=ENTRY),
+        late=np.zeros(3 * late_margin + 1, dtype=LATE),
+        beliefs=np.zeros(entries if lag else 1, dtype=ENTRY),
     )
     cluster = state.cluster[0]
     blocks = int(instances["capacity"][: config.instances].sum())
-    tier_capacity = UNLIMITED if math.isinf(config.global_tier) else math.floor(
-        config.global_tier * blocks * config.block_tokens / config.chunk_tokens)
+    tier_capacity = (
+        UNLIMITED
+        if math.isinf(config.global_tier)
+        else math.floor(config.global_tier * blocks * config.block_tokens / config.chunk_tokens)
+    )
     cluster["window_end"] = int(engine.NEVER) if math.isinf(window_s) else _ticks(window_s)
     cluster["targets"], cluster["mode"] = config.instances, mode
-    cluster["pending"] = cluster["entry_free"] = cluster["hold_free"] = cluster["tier_head"] = cluster["tier_tail"] = -1
+    cluster["pending"] = cluster["entry_free"] = cluster["hold_free"] = cluster["tier_head"] = cluster[
+        "tier_tail"
+    ] = -1
     cluster["hold_margin"], cluster["heap_margin"] = margin, heap_margin
     cluster["lag"], cluster["late_free"], cluster["late_margin"] = lag, -1, late_margin
     cluster["last_decode"] = len(times) - 1
@@ -337,8 +407,14 @@ def _build(trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft
     cluster["write"] = ("prompt", "all", "none").index(config.write)
     cluster["block"], cluster["chunk"] = config.block_tokens, config.chunk_tokens
     cluster["budget"], cluster["max_seqs"], cluster["min_load"] = (
-        config.max_batched_tokens, config.max_seqs, config.min_load_tokens)
-    cluster["nic_latency"], cluster["pcie_latency"] = _ticks(config.nic_latency_s), _ticks(config.pcie_latency_s)
+        config.max_batched_tokens,
+        config.max_seqs,
+        config.min_load_tokens,
+    )
+    cluster["nic_latency"], cluster["pcie_latency"] = (
+        _ticks(config.nic_latency_s),
+        _ticks(config.pcie_latency_s),
+    )
     cluster["tier_capacity"] = tier_capacity
     if not tier_capacity:
         instances["connector"] = 0
@@ -353,8 +429,21 @@ def _requests(trace: Trace) -> np.ndarray:
     requests["arrival"], requests["gap"] = _ticks(source["arrival"]), _ticks(source["gap"])
     for name in ("prompt", "output", "node"):
         requests[name] = source[name]
-    for name in ("instance", "source", "hold", "source_hold", "wait_prev", "wait_next", "arrived", "admitted", "first_token",
-                 "handed_over", "finish", "target", "decode_instance"):
+    for name in (
+        "instance",
+        "source",
+        "hold",
+        "source_hold",
+        "wait_prev",
+        "wait_next",
+        "arrived",
+        "admitted",
+        "first_token",
+        "handed_over",
+        "finish",
+        "target",
+        "decode_instance",
+    ):
         requests[name] = -1
     return requests
 
@@ -370,9 +459,13 @@ def _instances(config: ClusterConfig, times: list[StepTime]) -> np.ndarray:
     for i, (time, inst) in enumerate(zip(times, instances, strict=True)):
         inst["alive"] = 1
         inst["run_next"] = engine.NEVER
-        inst["role"] = Role.BOTH if not config.disaggregated else Role.PREFILL if i < config.instances else Role.DECODE
+        inst["role"] = (
+            Role.BOTH if not config.disaggregated else Role.PREFILL if i < config.instances else Role.DECODE
+        )
         inst["profile"] = profiles.index(id(time))
-        inst["nic"] = i // per_server * config.nics_per_server + i % per_server * config.nics_per_server // per_server
+        inst["nic"] = (
+            i // per_server * config.nics_per_server + i % per_server * config.nics_per_server // per_server
+        )
         inst["capacity"] = inst["empty"] = config.kv_blocks or time.kv_capacity_tokens // config.block_tokens
         for name in ("lru_head", "lru_tail", "wait_head", "wait_tail", "late_head", "late_tail"):
             inst[name] = -1
@@ -394,9 +487,16 @@ def check_invariants(state: State) -> None:
     assert (size > 0).all(), "an entry without blocks"
     private = np.zeros(len(state.instances), dtype=np.int64)
     uses = np.zeros(top, dtype=np.int64)
-    for q in state.requests[(state.requests["hold"] >= 0) | (state.requests["source_hold"] >= 0)
-                            | (state.requests["private"] > 0) | (state.requests["source_private"] > 0)]:
-        for owner, head, count in ((q["instance"], q["hold"], q["private"]), (q["source"], q["source_hold"], q["source_private"])):
+    for q in state.requests[
+        (state.requests["hold"] >= 0)
+        | (state.requests["source_hold"] >= 0)
+        | (state.requests["private"] > 0)
+        | (state.requests["source_private"] > 0)
+    ]:
+        for owner, head, count in (
+            (q["instance"], q["hold"], q["private"]),
+            (q["source"], q["source_hold"], q["source_private"]),
+        ):
             if owner >= 0:
                 private[owner] += count
             while head >= 0:
@@ -404,24 +504,38 @@ def check_invariants(state: State) -> None:
                 assert entries[e]["instance"] == owner, "a request uses blocks of another instance"
                 uses[e] += 1
                 head = holds[head]["next"]
-    assert (uses == np.where(entries["node"][:top] >= 0, entries["uses"][:top], 0)).all(), "uses are miscounted"
+    assert (uses == np.where(entries["node"][:top] >= 0, entries["uses"][:top], 0)).all(), (
+        "uses are miscounted"
+    )
     for i, inst in enumerate(state.instances):
         mine = live["instance"] == i
         assert inst["empty"] >= 0 and private[i] >= 0, f"instance {i}: negative blocks"
-        assert inst["empty"] + size[mine].sum() + private[i] == inst["capacity"], f"instance {i}: blocks are not conserved"
-        assert inst["idle"] == size[mine & (live["uses"] == 0)].sum(), f"instance {i}: idle blocks are miscounted"
+        assert inst["empty"] + size[mine].sum() + private[i] == inst["capacity"], (
+            f"instance {i}: blocks are not conserved"
+        )
+        assert inst["idle"] == size[mine & (live["uses"] == 0)].sum(), (
+            f"instance {i}: idle blocks are miscounted"
+        )
         chain, e, before = 0, inst["lru_head"], -1
         while e >= 0:
-            assert entries[e]["uses"] == 0 and entries[e]["lru_prev"] == before, f"instance {i}: broken LRU queue"
+            assert entries[e]["uses"] == 0 and entries[e]["lru_prev"] == before, (
+                f"instance {i}: broken LRU queue"
+            )
             chain += entries[e]["hi"] - entries[e]["lo"]
             before, e = e, entries[e]["lru_next"]
         assert chain == inst["idle"], f"instance {i}: the LRU queue does not hold the idle blocks"
         held = state.requests["instance"] == i
-        assert inst["n_running"] == (held & (state.requests["stage"] == Stage.RUNNING)).sum(), f"instance {i}: running"
+        assert inst["n_running"] == (held & (state.requests["stage"] == Stage.RUNNING)).sum(), (
+            f"instance {i}: running"
+        )
     order = np.lexsort((live["lo"], live["node"], live["instance"]))
     same = (np.diff(live["instance"][order]) == 0) & (np.diff(live["node"][order]) == 0)
     assert (live["hi"][order][:-1][same] <= live["lo"][order][1:][same]).all(), "a block is held twice"
-    assert cluster["tier_used"] == state.nodes["stored"].sum() <= max(cluster["tier_capacity"], 0), "the global tier overflows"
+    assert cluster["tier_used"] == state.nodes["stored"].sum() <= max(cluster["tier_capacity"], 0), (
+        "the global tier overflows"
+    )
     done = state.requests["stage"] == DONE
-    assert (state.requests["generated"][done] == state.requests["output"][done]).all(), "tokens are not conserved"
+    assert (state.requests["generated"][done] == state.requests["output"][done]).all(), (
+        "tokens are not conserved"
+    )
     assert done.sum() == cluster["done"], "a request ends twice"

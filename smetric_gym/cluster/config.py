@@ -34,8 +34,8 @@ class ClusterConfig:
         nic_bytes_per_s: one NIC; 10 GB/s measured for Mooncake over 200 Gbps on H20 (calibration.md 2.1).
         nic_latency_s: first byte.
         pcie_bytes_per_s: host to GPU, 54.4 GB/s measured on H20.
-        pcie_latency_s: fixed cost of a load on the host, 13 ms: TTFT of a CPU hit at 1,024 tokens (57.0 ms) less that of a GPU
-            hit (41.8 ms) and the copy (1.9 ms), measured on H20 (measured/h20_kv_tier_ttft.csv).
+        pcie_latency_s: fixed cost of a load on the host, 13 ms: TTFT of a CPU hit at 1,024 tokens (57.0 ms) less that
+            of a GPU hit (41.8 ms) and the copy (1.9 ms), measured on H20 (measured/h20_kv_tier_ttft.csv).
         view_lag_s: age of what the router sees of caches and engines; 0 is exact.
         schedule: rows ``(time_s, instance, up)``; instances go away and come back.
         warm: start with full caches (histories of the first requests of the sessions) instead of cold ones.
@@ -64,8 +64,16 @@ class ClusterConfig:
     warm: bool = False
 
     def __post_init__(self) -> None:
-        for name, lowest in (("instances", 1), ("decode_instances", 0), ("block_tokens", 1), ("chunk_tokens", 1),
-                             ("max_batched_tokens", 1), ("max_seqs", 1), ("min_load_tokens", 1), ("nics_per_server", 1)):
+        for name, lowest in (
+            ("instances", 1),
+            ("decode_instances", 0),
+            ("block_tokens", 1),
+            ("chunk_tokens", 1),
+            ("max_batched_tokens", 1),
+            ("max_seqs", 1),
+            ("min_load_tokens", 1),
+            ("nics_per_server", 1),
+        ):
             _integer(name, getattr(self, name), lowest)
         for name in ("kv_blocks", "instances_per_server"):
             if getattr(self, name) is not None:
@@ -79,22 +87,28 @@ class ClusterConfig:
                 raise SmetricError(f"cluster.{name} is {value}, allowed: 0 s or more")
         if not self.global_tier >= 0:
             raise SmetricError(
-                f"global_tier is {self.global_tier}, allowed: 0 (none) or more, in multiples of the local tier, or inf")
+                f"global_tier is {self.global_tier}, allowed: 0 (none) or more, in multiples of the local tier, or inf"
+            )
         if self.loads not in LOADS:
             raise SmetricError(f"cluster.loads is {self.loads!r}, allowed: {' or '.join(LOADS)}")
         if self.write not in WRITES:
             raise SmetricError(f"cluster.write is {self.write!r}, allowed: {', '.join(WRITES)}")
         if self.chunk_tokens % self.block_tokens:
             raise SmetricError(
-                f"cluster.chunk_tokens is {self.chunk_tokens}, allowed: a multiple of block_tokens ({self.block_tokens})")
+                f"cluster.chunk_tokens is {self.chunk_tokens}, "
+                f"allowed: a multiple of block_tokens ({self.block_tokens})"
+            )
         total = self.instances + self.decode_instances
         if not isinstance(self.hardware, str) and len(self.hardware) != total:
             raise SmetricError(
-                f"cluster.hardware names {len(self.hardware)} instances, allowed: one preset, or {total} (one each)")
+                f"cluster.hardware names {len(self.hardware)} instances, allowed: one preset, or {total} (one each)"
+            )
         for row in self.schedule:
             if len(row) != 3 or not (row[0] >= 0 and 0 <= row[1] < total):
                 raise SmetricError(
-                    f"cluster.schedule has the row {tuple(row)}, allowed: (time in s, instance 0..{total - 1}, up true/false)")
+                    f"cluster.schedule has the row {tuple(row)}, "
+                    f"allowed: (time in s, instance 0..{total - 1}, up true/false)"
+                )
 
     @property
     def disaggregated(self) -> bool:

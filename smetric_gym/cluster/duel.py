@@ -26,8 +26,10 @@ def reference_cluster() -> type:
     """
     tests = Path(smetric_gym.__file__).parents[1] / "tests"
     if not (tests / "reference" / "simulator.py").exists():
-        raise SmetricError(f"{tests / 'reference'} does not exist: the reference simulator comes with the repository, so "
-                           "clone it and install it with `pip install -e .`")
+        raise SmetricError(
+            f"{tests / 'reference'} does not exist: the reference simulator comes with the repository, so "
+            "clone it and install it with `pip install -e .`"
+        )
     if str(tests) not in sys.path:
         sys.path.insert(0, str(tests))
     return importlib.import_module("reference.simulator").ReferenceCluster
@@ -42,8 +44,15 @@ def differences(seed: int, *, debug: bool = False) -> list[str]:
     """
     trace, config, step_times, mode, window_s, policy_seed = random_case(seed)
     reference = reference_cluster()(trace, config, step_times, arrival_mode=mode, window_s=window_s)
-    reference.run(lambda view, request: random_choice(
-        policy_seed, request["id"], request["retries"], [i["alive"] for i in view], [i["local_hit"] for i in view]))
+    reference.run(
+        lambda view, request: random_choice(
+            policy_seed,
+            request["id"],
+            request["retries"],
+            [i["alive"] for i in view],
+            [i["local_hit"] for i in view],
+        )
+    )
 
     cluster = Cluster(trace, config, arrival_mode=mode, window_s=window_s, step_times=step_times, debug=debug)
     found: list[str] = []
@@ -51,8 +60,13 @@ def differences(seed: int, *, debug: bool = False) -> list[str]:
     while more:
         r = cluster.pending
         view = cluster.view
-        choice = random_choice(policy_seed, r, int(cluster.state.requests["retries"][r]), list(view.alive > 0),
-                               view.local_hit_tokens.astype(int).tolist())
+        choice = random_choice(
+            policy_seed,
+            r,
+            int(cluster.state.requests["retries"][r]),
+            list(view.alive > 0),
+            view.local_hit_tokens.astype(int).tolist(),
+        )
         if count < len(reference.decisions):
             found += _decision(count, cluster, choice, reference.decisions[count])
         if len(found) > 20:
@@ -68,19 +82,32 @@ def _decision(count: int, cluster: Cluster, choice: int, expected: tuple) -> lis
     view, request, chosen = expected
     state, r = cluster.state, cluster.pending
     mine: list[tuple[str, Any, Any]] = [
-        ("request", r, request["id"]), ("choice", choice, chosen), ("prompt", int(cluster.request.prompt_tokens), request["prompt"]),
+        ("request", r, request["id"]),
+        ("choice", choice, chosen),
+        ("prompt", int(cluster.request.prompt_tokens), request["prompt"]),
         ("global_hit", int(cluster.request.global_hit_tokens), request["global_hit"]),
     ]
     for i, theirs in enumerate(view):
         inst, seen = state.instances[i], cluster.view[i]
         mine += [
-            (f"instance {i} {name}", int(value), int(theirs[name])) for name, value in (
-                ("local_hit", seen.local_hit_tokens), ("in_flight", seen.in_flight), ("running", seen.running),
-                ("waiting", seen.waiting), ("in_flight_tokens", seen.in_flight_tokens), ("unprefilled", seen.unprefilled_tokens),
-                ("unprefilled_pairs", inst["todo_pairs"]), ("blocks_used", inst["capacity"] - inst["empty"] - inst["idle"]),
-                ("alive", seen.alive))
+            (f"instance {i} {name}", int(value), int(theirs[name]))
+            for name, value in (
+                ("local_hit", seen.local_hit_tokens),
+                ("in_flight", seen.in_flight),
+                ("running", seen.running),
+                ("waiting", seen.waiting),
+                ("in_flight_tokens", seen.in_flight_tokens),
+                ("unprefilled", seen.unprefilled_tokens),
+                ("unprefilled_pairs", inst["todo_pairs"]),
+                ("blocks_used", inst["capacity"] - inst["empty"] - inst["idle"]),
+                ("alive", seen.alive),
+            )
         ]
-    return [f"decision {count} at {int(state.cluster['now'][0])}: {what} is {a}, reference {b}" for what, a, b in mine if a != b]
+    return [
+        f"decision {count} at {int(state.cluster['now'][0])}: {what} is {a}, reference {b}"
+        for what, a, b in mine
+        if a != b
+    ]
 
 
 def _outcomes(cluster: Cluster, expected: list[dict]) -> list[str]:

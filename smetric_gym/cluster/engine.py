@@ -36,6 +36,7 @@ njit = numba.njit(cache=True, nogil=True, _nrt=False)
 
 @njit
 def push(events, cluster, time, kind, identity, epoch):
+    """Enter an event."""
     key = (np.int64(kind) << 40) | np.int64(identity)
     at = cluster.heap_size
     cluster.heap_size += 1
@@ -112,6 +113,7 @@ def tell(s, i, entry, node, lo, hi, running, waiting, used):
 
 @njit
 def tell_entry(s, e):
+    """Queue the news of an entry, when the view lags."""
     if s.cluster[0].lag > 0:
         entry = s.entries[e]
         tell(s, entry.instance, e, entry.node, entry.lo, entry.hi, 0, 0, 0)
@@ -119,6 +121,7 @@ def tell_entry(s, e):
 
 @njit
 def tell_load(s, i):
+    """Queue a load report of instance `i`, when the view lags."""
     if s.cluster[0].lag > 0:
         inst = s.instances[i]
         tell(s, i, -1, -1, 0, 0, inst.n_running, inst.n_waiting, inst.capacity - inst.empty - inst.idle)
@@ -176,6 +179,7 @@ def hear(s, i):
 
 @njit
 def lru_append(entries, inst, e):
+    """Make entry `e` idle: the most recently used one."""
     entry = entries[e]
     entry.lru_next = -1
     entry.lru_prev = inst.lru_tail
@@ -189,6 +193,7 @@ def lru_append(entries, inst, e):
 
 @njit
 def lru_remove(entries, inst, e):
+    """Take entry `e` out of the LRU queue."""
     entry = entries[e]
     if entry.lru_prev >= 0:
         entries[entry.lru_prev].lru_next = entry.lru_next
@@ -203,6 +208,7 @@ def lru_remove(entries, inst, e):
 
 @njit
 def new_entry(s, node, i, lo, hi):
+    """Make an entry of blocks lo..hi-1 of `node` on instance `i`, used once; return its number."""
     cluster = s.cluster[0]
     e = cluster.entry_free
     if e >= 0:
@@ -227,6 +233,7 @@ def new_entry(s, node, i, lo, hi):
 
 @njit
 def drop_entry(s, e):
+    """Return an entry without blocks to the pool."""
     cluster = s.cluster[0]
     entry = s.entries[e]
     if entry.node_prev >= 0:
@@ -301,6 +308,7 @@ def give_up(s, inst, hold, private):
 
 @njit
 def give_up_all(s, inst, q):
+    """Free everything that the request holds on its instance."""
     give_up(s, inst, q.hold, q.private)
     q.hold = -1
     q.private = 0
@@ -335,7 +343,9 @@ def look_up(s, i, depth, most):
         end = min(np.int64(node.end // block), most)
         while at < end:
             e = node.entries
-            while e >= 0 and not (s.entries[e].instance == i and s.entries[e].lo <= at and at < s.entries[e].hi):
+            while e >= 0 and not (
+                s.entries[e].instance == i and s.entries[e].lo <= at and at < s.entries[e].hi
+            ):
                 e = s.entries[e].node_next
             if e < 0:
                 return at, count
@@ -425,7 +435,12 @@ def fill(s, i, q, first, last):
                 at = min(np.int64(s.entries[covered].hi), end)
                 continue
             tail = -1 if q.hold < 0 else s.holds[q.hold].entry
-            if tail >= 0 and s.entries[tail].node == n and s.entries[tail].uses == 1 and s.entries[tail].hi == at:
+            if (
+                tail >= 0
+                and s.entries[tail].node == n
+                and s.entries[tail].uses == 1
+                and s.entries[tail].hi == at
+            ):
                 s.entries[tail].hi = stop
                 tell_entry(s, np.int64(tail))
             else:
@@ -439,6 +454,7 @@ def fill(s, i, q, first, last):
 
 @njit
 def tier_remove(s, n):
+    """Take node `n` out of the LRU order of the tier."""
     cluster = s.cluster[0]
     node = s.nodes[n]
     if node.tier_prev >= 0:
@@ -551,6 +567,7 @@ def transfer(s, source, inst, tokens, now):
 
 @njit
 def set_todo(inst, q, todo):
+    """Set the prompt tokens of a request that the router counts as un-prefilled."""
     prompt = np.int64(q.prompt)
     old = np.int64(q.todo)
     inst.todo += todo - old
@@ -560,12 +577,14 @@ def set_todo(inst, q, todo):
 
 @njit
 def count_in(inst, tokens):
+    """Count a request that was routed or handed over to the instance."""
     inst.in_flight += 1
     inst.in_flight_tokens += tokens
 
 
 @njit
 def count_out(inst, tokens):
+    """Count it out."""
     inst.in_flight -= 1
     inst.in_flight_tokens -= tokens
 
@@ -575,6 +594,7 @@ def count_out(inst, tokens):
 
 @njit
 def wait_append(s, inst, r):
+    """Put a request at the tail of the waiting queue."""
     q = s.requests[r]
     q.wait_next = -1
     q.wait_prev = inst.wait_tail
@@ -588,6 +608,7 @@ def wait_append(s, inst, r):
 
 @njit
 def wait_prepend(s, inst, r):
+    """Put a request at the head of the waiting queue."""
     q = s.requests[r]
     q.wait_prev = -1
     q.wait_next = inst.wait_head
@@ -601,6 +622,7 @@ def wait_prepend(s, inst, r):
 
 @njit
 def wait_remove(s, inst, r):
+    """Take a request out of the waiting queue."""
     q = s.requests[r]
     if q.wait_prev >= 0:
         s.requests[q.wait_prev].wait_next = q.wait_next
@@ -620,11 +642,14 @@ def wait_remove(s, inst, r):
 def run_length(inst, steps):
     """Ticks of the first `steps` steps of the run under way."""
     rows = np.int64(inst.n_running)
-    return steps * inst.run_base + inst.run_rate * (steps * inst.run_context + rows * (steps * (steps - 1) // 2))
+    return steps * inst.run_base + inst.run_rate * (
+        steps * inst.run_context + rows * (steps * (steps - 1) // 2)
+    )
 
 
 @njit
 def preempt(s, i, r):
+    """The last running request loses its blocks and goes to the head of the waiting queue."""
     inst, q = s.instances[i], s.requests[r]
     give_up_all(s, inst, q)
     q.stage = WAITING
@@ -724,7 +749,9 @@ def schedule(s, i):
             at += 1
 
         w = inst.wait_head
-        while w >= 0 and not preempted and not inst.blocked and budget > 0 and inst.n_running < cluster.max_seqs:
+        while (
+            w >= 0 and not preempted and not inst.blocked and budget > 0 and inst.n_running < cluster.max_seqs
+        ):
             r = np.int64(w)
             q = s.requests[r]
             w = q.wait_next
@@ -824,7 +851,9 @@ def schedule(s, i):
         return
     tokens = np.int64(cluster.budget) - budget
     rate = inst.mixed_context if mixed else inst.context
-    inst.run_base = s.tokens_ticks[inst.profile, tokens] + s.rows_ticks[inst.profile, rows] + inst.half_pair * half_pairs
+    inst.run_base = (
+        s.tokens_ticks[inst.profile, tokens] + s.rows_ticks[inst.profile, rows] + inst.half_pair * half_pairs
+    )
     if reads_tier:
         inst.run_base += inst.connector
     inst.run_rate = rate
@@ -896,6 +925,7 @@ def catch_up(s, i, until):
 
 @njit
 def make_due(s, i):
+    """Schedule a step of instance `i` when this event is over."""
     cluster, inst = s.cluster[0], s.instances[i]
     if not inst.due:
         inst.due = 1
@@ -921,7 +951,14 @@ def wake(s, i, until):
             inst.run_steps = inst.run_applied
             inst.run_next = NEVER
             inst.epoch += 1
-            push(s.events, s.cluster[0], inst.run_start + run_length(inst, inst.run_steps), STEP_END, i, inst.epoch)
+            push(
+                s.events,
+                s.cluster[0],
+                inst.run_start + run_length(inst, inst.run_steps),
+                STEP_END,
+                i,
+                inst.epoch,
+            )
 
 
 # ---- ends of things -----------------------------------------------------------------------------------------------
@@ -939,6 +976,7 @@ def release_source(s, q):
 
 @njit
 def complete(s, r):
+    """A request has all its tokens; its children may arrive."""
     cluster, q = s.cluster[0], s.requests[r]
     q.stage = DONE
     q.finish = cluster.now
@@ -966,7 +1004,9 @@ def choose_decode(s):
     best = -1
     for k in range(size):
         i = first + (cluster.last_decode - first + 1 + k) % size
-        if s.instances[i].alive and (best < 0 or s.instances[i].in_flight_tokens < s.instances[best].in_flight_tokens):
+        if s.instances[i].alive and (
+            best < 0 or s.instances[i].in_flight_tokens < s.instances[best].in_flight_tokens
+        ):
             best = i
     if best >= 0:
         cluster.last_decode = best
@@ -992,6 +1032,7 @@ def hand_over(s, r, until):
 
 @njit
 def end_step(s, i):
+    """The step (or the run of steps) of instance `i` is over."""
     cluster, inst = s.cluster[0], s.instances[i]
     now = cluster.now
     catch_up(s, i, now)
@@ -1056,6 +1097,7 @@ def end_step(s, i):
 
 @njit
 def end_load(s, r):
+    """An asynchronous load or a transfer has arrived."""
     cluster, q = s.cluster[0], s.requests[r]
     now = cluster.now
     i = np.int64(q.instance)
@@ -1099,6 +1141,7 @@ def lose(s, r):
 
 @njit
 def change_instance(s, row):
+    """An instance goes down or comes up (RULES.md section 8)."""
     cluster = s.cluster[0]
     i = np.int64(s.rows[row].instance)
     inst = s.instances[i]
@@ -1213,7 +1256,9 @@ def show(s, r):
     asks.history_tokens = s.traits[r, 2]
     asks.global_hit_tokens = 0
     if cluster.has_tier:
-        asks.global_hit_tokens = min(tier_look_up(s, depth, np.int64(q.prompt) // cluster.chunk) * cluster.chunk, q.prompt - 1)
+        asks.global_hit_tokens = min(
+            tier_look_up(s, depth, np.int64(q.prompt) // cluster.chunk) * cluster.chunk, q.prompt - 1
+        )
     asks.ttft_limit_s = s.traits[r, 3]
     asks.session = s.traits[r, 4]
     asks.time_s = cluster.now * 1e-12
@@ -1265,7 +1310,10 @@ def advance(s, choice, reason, most_events):
         if root >= 0 and (
             cluster.heap_size == 0
             or s.requests[root].arrival < s.events[0].time
-            or (s.requests[root].arrival == s.events[0].time and ((np.int64(ARRIVAL) << 40) | root) < s.events[0].key)
+            or (
+                s.requests[root].arrival == s.events[0].time
+                and ((np.int64(ARRIVAL) << 40) | root) < s.events[0].key
+            )
         ):
             cluster.next_root += 1
             kind, identity, time = ARRIVAL, np.int64(root), s.requests[root].arrival
@@ -1324,7 +1372,7 @@ def advance(s, choice, reason, most_events):
 
 @njit
 def preload(s, r, i, tokens):
-    """Make the first `tokens` tokens of request `r` resident on instance `i` and in the tier, as if it had been there."""
+    """Make the first `tokens` tokens of request `r` resident on instance `i` and in the tier."""
     cluster, inst, q = s.cluster[0], s.instances[i], s.requests[r]
     last = min(np.int64(tokens // cluster.block), inst.capacity)
     held, count = look_up(s, i, walk(s, q), last)

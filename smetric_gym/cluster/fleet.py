@@ -65,12 +65,16 @@ class Fleet:
         sizes = np.array([[len(array) for array in state] for state in states])
         ends = np.cumsum(sizes, axis=0)
         self._bounds = np.stack([ends - sizes, ends], axis=2)
-        fields = [np.zeros((size, *like.shape[1:]), dtype=like.dtype)
-                  for size, like in zip(sizes.sum(axis=0), states[0], strict=True)]
+        fields = [
+            np.zeros((size, *like.shape[1:]), dtype=like.dtype)
+            for size, like in zip(sizes.sum(axis=0), states[0], strict=True)
+        ]
         for state, bounds in zip(states, self._bounds, strict=True):
             for field, used, (start, _) in zip(fields, used_part(state), bounds, strict=True):
                 field[start : start + len(used)] = used
         self._state = State(*fields)
         for c, cluster in enumerate(self.clusters):
-            cluster.state = State(*(array[a:b] for array, (a, b) in zip(fields, self._bounds[c], strict=True)))
+            cluster.state = State(
+                *(array[a:b] for array, (a, b) in zip(fields, self._bounds[c], strict=True))
+            )
             cluster._show()

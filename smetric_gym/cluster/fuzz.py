@@ -128,8 +128,9 @@ def random_trace(random: np.random.Generator, block: int) -> Trace:
             last.append(r)
             q["parent"] = other if random.random() < 0.5 else -1
             exact = random.random() < 0.4
-            keep = requests[other]["prompt"] if exact else random.integers(0, _length(requests[other]) + 1)
-            _share(random, requests, r, other, int(keep), 0 if exact else largest)
+            length = _length(requests[other])
+            keep = int(requests[other]["prompt"] if exact else random.integers(0, length + 1))
+            _share(random, requests, r, other, keep, 0 if exact else largest)
         if random.random() < 0.3:
             q["prompt"] = -(-int(q["prompt"]) // block) * block
         q["output"] = 1 if random.random() < 0.2 else random.integers(1, max(2, largest // 2))

@@ -119,7 +119,10 @@ INSTANCE = np.dtype(
         ("run_start", i8),  # ticks; when the first step of the run begins
         ("run_steps", i8),
         ("run_applied", i8),  # steps whose blocks have been taken
-        ("run_next", i8),  # ticks; when the first step begins whose blocks have not been taken, NEVER if there is none
+        (
+            "run_next",
+            i8,
+        ),  # ticks; when the first step begins whose blocks have not been taken, NEVER if there is none
         ("run_base", i8),  # ticks of each step without its context term
         ("run_context", i8),  # context tokens of the first step
         ("run_rate", i8),  # ticks per context token

@@ -18,7 +18,7 @@ VIEW = np.dtype(
             "kv_use",  # share of the KV blocks that running requests use, 0..1
             "capacity_tokens",  # tokens of the KV cache
             "prefill_token_s",  # s per new token, and
-            "prefill_pair_s",  # s per (new token x context token): cost of n new of L tokens = token_s*n + pair_s*n*(L - n/2)
+            "prefill_pair_s",  # s per (new x context token): n new of L tokens cost token_s*n + pair_s*n*(L - n/2)
             "routed",  # requests routed to it since the start
             "alive",  # 1 when it may be chosen
         )
@@ -28,7 +28,10 @@ VIEW = np.dtype(
 REQUEST_VIEW = np.dtype(
     [
         ("prompt_tokens", np.float32),
-        ("turn", np.float32),  # 0 when the payload carries no history: the number of historical messages decides
+        (
+            "turn",
+            np.float32,
+        ),  # 0 when the payload carries no history: the number of historical messages decides
         ("messages", np.float32),  # historical messages in the payload
         ("history_tokens", np.float32),  # tokens of those messages: what an unevicted session would hit
         ("global_hit_tokens", np.float32),  # prompt tokens found in the global tier

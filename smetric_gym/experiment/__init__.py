@@ -1,1 +1,1 @@
-"""Experiments: one run, sweeps that compare policies, their tables and figures, and the speed of all this."""
+"""Running, comparing and drawing: what the command line and the Python functions share."""

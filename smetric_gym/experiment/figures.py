@@ -83,7 +83,8 @@ def draw_hits(comparison: Comparison, folder: Path) -> Path:
                     axes.text(start + size / 2, y, f"{size:.0f} %", **INSIDE)
             left += width
         at = np.arange(len(rows))
-        axes.vlines([100 * row["ideal_reuse"] for row in rows], at - 0.4, at + 0.4, "black", linewidth=2, label="ideal reuse")
+        ideal = [100 * row["ideal_reuse"] for row in rows]
+        axes.vlines(ideal, at - 0.4, at + 0.4, "black", linewidth=2, label="ideal reuse")
         axes.set(xlim=(0, 100), xlabel="share of prompt tokens (%), each policy at its maximum",
                  title="Where prompt tokens come from")  # fmt: skip
         axes.invert_yaxis()

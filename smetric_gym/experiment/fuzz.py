@@ -15,7 +15,9 @@ SHOWN = 5
 """Differences that are printed of one cluster."""
 
 
-def fuzz(clusters: int, *, first: int = 0, jobs: int = 1, debug: bool = False, progress=None) -> dict[int, list[str]]:
+def fuzz(
+    clusters: int, *, first: int = 0, jobs: int = 1, debug: bool = False, progress=None
+) -> dict[int, list[str]]:
     """Compare the two simulators on the random cases ``first .. first + clusters - 1``.
 
     Args:
@@ -49,11 +51,15 @@ def _case(seed: int, debug: bool) -> list[str]:
 def main(arguments: list[str]) -> None:
     """The command. Exit code 1 when a case differs."""
     parser = argparse.ArgumentParser(
-        prog="smetric-gym fuzz", description="Random clusters, workloads and policies (tiny caches, overload, preemption, "
-        "thrashing tiers, links of every speed, instances that fail): the event loop must equal the reference simulator.")
+        prog="smetric-gym fuzz",
+        description="Random clusters, workloads and policies (tiny caches, overload, preemption, "
+        "thrashing tiers, links of every speed, instances that fail): the event loop must equal the reference.",
+    )
     parser.add_argument("--clusters", type=int, default=300, help="how many cases, 1 or more (default 300)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the first case (default 0)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
+    )
     parser.add_argument("--debug", action="store_true", help="check every invariant after every event (slow)")
     options = parser.parse_args(arguments)
     if options.clusters < 1 or options.jobs < 1 or options.seed < 0:
@@ -64,8 +70,13 @@ def main(arguments: list[str]) -> None:
     began = time.perf_counter()
     with Progress(transient=True) as bar:
         task = bar.add_task("clusters", total=options.clusters)
-        found = fuzz(options.clusters, first=options.seed, jobs=options.jobs, debug=options.debug,
-                     progress=lambda _seed: bar.advance(task))
+        found = fuzz(
+            options.clusters,
+            first=options.seed,
+            jobs=options.jobs,
+            debug=options.debug,
+            progress=lambda _seed: bar.advance(task),
+        )
     for seed, said in found.items():
         print(f"seed {seed}: {len(said)} differences")
         for line in said[:SHOWN]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_module
@@ -29,7 +29,7 @@ OPEN = ("workload.", "policy.")
 def settings_of(config: DictConfig) -> dict[str, Any]:
     """The values of a configuration, with ``instances`` and ``global_tier`` put into the cluster."""
     try:
-        settings = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        settings = _plain(config, resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
         raise explained(error) from error
     for shortcut in ("instances", "global_tier"):
@@ -37,6 +37,11 @@ def settings_of(config: DictConfig) -> dict[str, Any]:
         if value is not None:
             settings["cluster"][shortcut] = value
     return settings
+
+
+def _plain(config: Any, **how: bool) -> dict[str, Any]:
+    """A configuration, whose root is always a mapping of names, as a dict."""
+    return cast(dict[str, Any], OmegaConf.to_container(config, **how))
 
 
 def compose(overrides: Iterable[str] = (), changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -99,7 +104,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     """The values of one file of a group, without the rest of the configuration."""
     if name not in choices(group):
         raise SmetricError(unknown(group, name, choices(group)))
-    return OmegaConf.to_container(OmegaConf.load(Path(smetric_gym.conf.__path__[0]) / group / f"{name}.yaml"))
+    return _plain(OmegaConf.load(Path(smetric_gym.conf.__path__[0]) / group / f"{name}.yaml"))
 
 
 def unknown(what: str, found: Any, allowed: Sequence[str]) -> str:
@@ -143,7 +148,7 @@ def _unknown_key(key: str) -> SmetricError:
         return SmetricError("hardware is not a key of its own, allowed: cluster.hardware=NAME")
     with _own_hydra():
         config = hydra_compose("config")
-    valid = [k for k in _keys(OmegaConf.to_container(config, resolve=False)) if not k.startswith("hydra")]
+    valid = [k for k in _keys(_plain(config, resolve=False)) if not k.startswith("hydra")]
     near = difflib.get_close_matches(key, valid, 1, 0.5)
     if not near:  # the right name in the wrong place
         near = [k for k in valid if k.rpartition(".")[2] == key.rpartition(".")[2]][:1]

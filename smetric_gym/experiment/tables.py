@@ -31,7 +31,7 @@ def number(value: Any, unit: str = "") -> str:
         return "-"
     if unit == "share":
         return f"{100 * value:.1f} %"
-    if isinstance(value, (int, np.integer)) or abs(value) >= 1000:
+    if isinstance(value, (int, np.integer)) or abs(float(value)) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
@@ -85,9 +85,10 @@ def plain_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: st
 
 def as_text(table: Table, width: int = 160) -> str:
     """A table as plain text."""
-    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    text = io.StringIO()
+    console = Console(width=width, file=text, force_terminal=False)
     console.print(table)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

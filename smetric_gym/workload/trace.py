@@ -24,7 +24,10 @@ class Trigger(IntEnum):
 REQUEST = np.dtype(
     [
         ("arrival", np.float64),  # s from the start of the trace; recorded send time
-        ("gap", np.float64),  # s between the completion of `parent` and this request; 0 where there is no parent
+        (
+            "gap",
+            np.float64,
+        ),  # s between the completion of `parent` and this request; 0 where there is no parent
         ("session", np.int32),  # dense id, 0..sessions-1
         ("turn", np.int32),  # 0 for the first request of a session
         ("messages", np.int32),  # historical messages in the payload; 0 = the router sees a first turn
@@ -125,7 +128,11 @@ def check_requests(requests: np.ndarray) -> None:
     for wrong, name, allowed in rules:
         if wrong.any():
             r = int(np.argmax(wrong))
-            found = requests[name][r] if name in requests.dtype.names else (requests["turn"][r], requests["messages"][r])
+            found = (
+                requests[name][r]
+                if name in (requests.dtype.names or ())
+                else (requests["turn"][r], requests["messages"][r])
+            )
             raise SmetricError(f"request {r}: {name} is {found}, allowed: {allowed}")
 
 

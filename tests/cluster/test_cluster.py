@@ -12,11 +12,24 @@ from smetric_gym.errors import SmetricError
 
 
 def make(rows_or_trace, *, times=None, mode="closed", window_s=math.inf, debug=True, **config):
-    config = {"instances": 1, "global_tier": 0, "max_batched_tokens": 64, "max_seqs": 8, "chunk_tokens": 32, **config}
+    config = {
+        "instances": 1,
+        "global_tier": 0,
+        "max_batched_tokens": 64,
+        "max_seqs": 8,
+        "chunk_tokens": 32,
+        **config,
+    }
     config = ClusterConfig(**config)
     count = config.instances + config.decode_instances
-    return Cluster(rows_or_trace, config, arrival_mode=mode, window_s=window_s, debug=debug,
-                   step_times=times or [step_time(budget=config.max_batched_tokens, rows=config.max_seqs)] * count)
+    return Cluster(
+        rows_or_trace,
+        config,
+        arrival_mode=mode,
+        window_s=window_s,
+        debug=debug,
+        step_times=times or [step_time(budget=config.max_batched_tokens, rows=config.max_seqs)] * count,
+    )
 
 
 def test_a_cold_prompt_is_chunked_and_then_decodes():
@@ -33,7 +46,9 @@ def test_a_follow_up_hits_prompt_and_output_in_full_blocks():
     cluster = make(trace((0.0, 0, 0, 100, 30), (1.0, 0, 1, 140, 1, 0, 0, 130, 0.5)))
     least_tokens(cluster)
     second = cluster.outcome[1]
-    assert second["local_hit_tokens"] == 128  # 129 tokens have KV (the last sampled one has none): 8 blocks of 16
+    assert (
+        second["local_hit_tokens"] == 128
+    )  # 129 tokens have KV (the last sampled one has none): 8 blocks of 16
     assert second["arrival_s"] == pytest.approx(cluster.outcome[0]["finish_s"] + 0.5)
     assert second["first_token_s"] - second["arrival_s"] == pytest.approx(0.010 + 0.012)
 
@@ -63,7 +78,12 @@ def test_nothing_arrives_after_the_window_and_what_is_there_ends():
 
 
 def test_the_global_tier_serves_another_instance_over_the_links():
-    link = {"nic_bytes_per_s": 1e6, "nic_latency_s": 0.002, "pcie_bytes_per_s": 1e7, "pcie_latency_s": 0.0}  # 1 ms and 0.1 ms per token
+    link = {
+        "nic_bytes_per_s": 1e6,
+        "nic_latency_s": 0.002,
+        "pcie_bytes_per_s": 1e7,
+        "pcie_latency_s": 0.0,
+    }  # 1 ms and 0.1 ms per token
     rows = ((0.0, 0, 0, 96, 1), (1.0, 0, 1, 110, 1, 0, 0, 97, 0.5))
     cluster = make(trace(*rows), instances=2, global_tier=1.0, **link)
     for choice in (0, 1):
@@ -113,12 +133,18 @@ def test_a_disaggregated_cluster_hands_the_kv_over():
 
 def test_an_instance_that_goes_away_loses_its_requests_and_its_cache():
     schedule = ((0.5, 0, False), (0.9, 0, True))
-    cluster = make(trace((0.0, 0, 0, 64, 20), (0.48, 1, 0, 64, 5, None, 0, 64), (1.0, 2, 0, 64, 1, None, 0, 64)),
-                   mode="open", instances=2, schedule=schedule)
+    cluster = make(
+        trace((0.0, 0, 0, 64, 20), (0.48, 1, 0, 64, 5, None, 0, 64), (1.0, 2, 0, 64, 1, None, 0, 64)),
+        mode="open",
+        instances=2,
+        schedule=schedule,
+    )
     seen = []
     for choice in (0, 0, 1, 0):
         assert cluster.advance()
-        seen.append((round(cluster.now_s, 3), cluster.action_mask.tolist(), cluster.view.local_hit_tokens.tolist()))
+        seen.append(
+            (round(cluster.now_s, 3), cluster.action_mask.tolist(), cluster.view.local_hit_tokens.tolist())
+        )
         cluster.assign(choice)
     assert not cluster.advance()
     assert seen[1][2] == [48, 0]
@@ -138,8 +164,11 @@ def test_when_all_are_away_requests_wait_for_the_first_to_return():
 
 def test_a_lagging_view_shows_caches_and_engines_as_they_were():
     def seen(lag):
-        cluster = make(trace((0.0, 0, 0, 64, 200), (0.05, 1, 0, 64, 1, None, 0, 64), (0.5, 2, 0, 64, 1, None, 0, 64)),
-                       mode="open", view_lag_s=lag)
+        cluster = make(
+            trace((0.0, 0, 0, 64, 200), (0.05, 1, 0, 64, 1, None, 0, 64), (0.5, 2, 0, 64, 1, None, 0, 64)),
+            mode="open",
+            view_lag_s=lag,
+        )
         rows = []
         while cluster.advance():
             row = cluster.view[0]
@@ -172,13 +201,19 @@ def test_a_snapshot_can_be_run_twice():
 def least_tokens_from_here(cluster):
     more, choices = True, []
     while more:
-        choices.append((cluster.now_s, int((cluster.view.unprefilled_tokens - cluster.view.local_hit_tokens).argmin())))
+        choices.append(
+            (cluster.now_s, int((cluster.view.unprefilled_tokens - cluster.view.local_hit_tokens).argmin()))
+        )
         more = cluster.step(choices[-1][1])
     return choices, cluster.outcome.tobytes()
 
 
 def test_a_fleet_steps_like_single_clusters():
-    kinds = [{"instances": 3, "kv_blocks": 64}, {"instances": 2, "decode_instances": 1}, {"instances": 5, "global_tier": 2.0}]
+    kinds = [
+        {"instances": 3, "kv_blocks": 64},
+        {"instances": 2, "decode_instances": 1},
+        {"instances": 5, "global_tier": 2.0},
+    ]
     singles = [make(sessions(seed=k), debug=False, **kind) for k, kind in enumerate(kinds)]
     for cluster in singles:
         least_tokens(cluster)
@@ -203,15 +238,18 @@ def test_a_warm_cluster_starts_with_the_histories_of_its_sessions():
     assert warm.view.local_hit_tokens.tolist() == [80, 0]
 
 
-@pytest.mark.parametrize("message, change", [
-    ("needs 100 tokens of KV cache, and instance 0 holds 64", {"kv_blocks": 4}),
-    ("allowed: open, causal, closed", {"mode": "semi"}),
-    ("the window ends at 0 s", {"window_s": 0}),
-    ("allowed: 0 .none. or more", {"global_tier": -1}),
-    ("chunk_tokens is 24", {"chunk_tokens": 24}),
-    ("loads is 'later'", {"loads": "later"}),
-    ("cluster.schedule has the row", {"schedule": ((1.0, 7, True),)}),
-])
+@pytest.mark.parametrize(
+    "message, change",
+    [
+        ("needs 100 tokens of KV cache, and instance 0 holds 64", {"kv_blocks": 4}),
+        ("allowed: open, causal, closed", {"mode": "semi"}),
+        ("the window ends at 0 s", {"window_s": 0}),
+        ("allowed: 0 .none. or more", {"global_tier": -1}),
+        ("chunk_tokens is 24", {"chunk_tokens": 24}),
+        ("loads is 'later'", {"loads": "later"}),
+        ("cluster.schedule has the row", {"schedule": ((1.0, 7, True),)}),
+    ],
+)
 def test_an_impossible_cluster_is_refused_in_one_sentence(message, change):
     with pytest.raises(SmetricError, match=message):
         make(trace((0.0, 0, 0, 100, 1)), **change)

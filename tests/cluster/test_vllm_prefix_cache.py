@@ -63,9 +63,18 @@ def test_every_request_gets_vllms_own_hit_length(name):
     oracle = json.loads(gzip.decompress((ORACLES / f"vllm_prefix_cache_{name}.json.gz").read_bytes()))
     starts = [e for e in oracle["events"] if e["op"] == "start"]
     index = {e["id"]: k for k, e in enumerate(starts)}
-    config = ClusterConfig(instances=1, global_tier=0, block_tokens=oracle["block_size"],
-                           chunk_tokens=oracle["block_size"], kv_blocks=oracle["blocks"], max_batched_tokens=8, max_seqs=8)
-    cluster = Cluster(trace_of(starts), config, step_times=[step_time(oracle["block_size"], oracle["blocks"])])
+    config = ClusterConfig(
+        instances=1,
+        global_tier=0,
+        block_tokens=oracle["block_size"],
+        chunk_tokens=oracle["block_size"],
+        kv_blocks=oracle["blocks"],
+        max_batched_tokens=8,
+        max_seqs=8,
+    )
+    cluster = Cluster(
+        trace_of(starts), config, step_times=[step_time(oracle["block_size"], oracle["blocks"])]
+    )
     state, mismatches = cluster.state, []
     for event in oracle["events"]:
         r = index[event["id"]]
@@ -76,7 +85,8 @@ def test_every_request_gets_vllms_own_hit_length(name):
             continue
         q["instance"] = 0
         held, count = engine.look_up(
-            state, np.int64(0), engine.walk(state, q), np.int64((q["prompt"] - 1) // oracle["block_size"]))
+            state, np.int64(0), engine.walk(state, q), np.int64((q["prompt"] - 1) // oracle["block_size"])
+        )
         if held * oracle["block_size"] != event["hit"]:
             mismatches.append((event["id"], int(held) * oracle["block_size"], event["hit"]))
         for e in state.found[:count].astype(np.int64):

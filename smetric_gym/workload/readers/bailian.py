@@ -10,6 +10,7 @@ at the same place. A parent outside the file makes its child the first turn of a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -42,16 +43,17 @@ def read(documents: Iterator[Document], name: str, faults: Faults, block_tokens:
                 above.append(parent)
             except BadRow as fault:
                 faults.bad(batch.where(number), fault)
-                chat, parent = row.get("chat_id"), row.get("parent_chat_id")
-                if type(chat) in (int, str) and chat not in chats:
-                    skipped[chat] = parent if type(parent) in (int, str) else _ROOT
+                lost: Any = row.get("chat_id")
+                its_parent: Any = row.get("parent_chat_id")
+                if type(lost) in (int, str) and lost not in chats:
+                    skipped[lost] = its_parent if type(its_parent) in (int, str) else _ROOT
         rows.add_ids(sequences, partial_by_size=False)
     _link(rows, chats, above, skipped, faults)
     return rows
 
 
 def _chat(row: dict, key: str) -> int | str:
-    value = row.get(key)
+    value: Any = row.get(key)
     if type(value) not in (int, str):
         raise BadRow(key, "nothing" if value is None else value, "a chat's number (-1 as parent: none)")
     return value

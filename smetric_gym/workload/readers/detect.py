@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.workload.readers.fields import Faults
@@ -22,12 +22,19 @@ BROKEN = (EOFError, gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError, zlib.err
 _HEAD = 1 << 16
 
 
+class Readable(Protocol):
+    """What readers need of a stream."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """At most `size` bytes, all that is left if negative."""
+
+
 @dataclass
 class Document:
     """One file of a trace: its name for messages, and its unpacked bytes."""
 
     name: str
-    stream: BinaryIO
+    stream: Readable
 
 
 def open_documents(path: str | Path, faults: Faults) -> Iterator[Document]:
@@ -108,7 +115,7 @@ def _unpack(name: str, raw: BinaryIO) -> Iterator[Document]:
     magic = raw.read(6)
     raw.seek(0)
     if magic[:2] == b"\x1f\x8b":
-        stream: BinaryIO = gzip.GzipFile(fileobj=raw)
+        stream: Readable = gzip.GzipFile(fileobj=raw)
     elif magic == b"\xfd7zXZ\x00":
         stream = lzma.LZMAFile(raw)  # noqa: SIM115
     else:
@@ -121,13 +128,15 @@ def _unpack(name: str, raw: BinaryIO) -> Iterator[Document]:
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             if member.isfile() and _wanted(Path(member.name).name):
-                yield Document(Path(member.name).name, archive.extractfile(member))
+                content = archive.extractfile(member)
+                assert content is not None  # of a regular file
+                yield Document(Path(member.name).name, content)
 
 
 class _Rewound:
     """A stream whose first bytes were read already."""
 
-    def __init__(self, head: bytes, stream: BinaryIO):
+    def __init__(self, head: bytes, stream: Readable):
         self._head, self._stream = head, stream
 
     def read(self, size: int = -1) -> bytes:

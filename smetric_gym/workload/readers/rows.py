@@ -89,6 +89,7 @@ class Rows:
         if partial_by_size:
             last = offsets[1:][counts > full] - 1
             ids[last] = mix(ids[last], (prompt % self.block)[counts > full])
+        assert self.tree is not None  # formats without ids have no sequences
         leaf, stem = self.tree.add(ids, offsets, full)
         self.leaf.append(leaf)
         self.stem.append(stem)

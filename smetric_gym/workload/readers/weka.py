@@ -211,7 +211,8 @@ class _Session:
 def _regions(entry: dict) -> tuple[int, int]:
     """Tokens of the tools and of the system prompt, 0 where not given."""
     sizes = (entry.get("tool_tokens"), entry.get("system_tokens"))
-    return tuple(size if type(size) is int and 0 < size <= MAX_TOKENS else 0 for size in sizes)
+    tools, system = (size if type(size) is int and 0 < size <= MAX_TOKENS else 0 for size in sizes)
+    return tools, system
 
 
 def _trigger(row: dict, before: _Sent | None) -> Trigger:

@@ -16,7 +16,7 @@ from smetric_gym.workload.readers.blockids import mix
 class Names:
     """Turns the ids of one session into names that hold in all sessions."""
 
-    def __init__(self, salt: int, block: int):
+    def __init__(self, salt: np.ndarray | int, block: int):
         self._salt, self._block = salt, block
         self._name: dict[int, int] = {}
         self._taken: set[int] = set()
