@@ -76,7 +76,8 @@ class Policy:
     ) -> None:
         self.function = getattr(function, "py_func", function)  # of a function that Numba compiled already
         self.params = NoParams() if params is None else params
-        self.name: str = name or getattr(self.function, "__name__", type(function).__name__)
+        own_name: str = getattr(self.function, "__name__", type(function).__name__)
+        self.name = name or own_name
         self.compiled = False
         self.why_not_compiled: str | None = None
         self._run, self._values = self.function, self.params

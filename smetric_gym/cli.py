@@ -119,7 +119,7 @@ def _bench(arguments: list[str]) -> None:
     from smetric_gym.experiment.tables import plain_table
     from smetric_gym.experiment.tasks import say_if_compiling
 
-    given: dict[str, str | None] = {"bench.path": None, "bench.large": "false", "output": "outputs"}
+    given: dict[str, Any] = {"bench.path": None, "bench.large": "false", "output": "outputs"}
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name not in given or not equals:

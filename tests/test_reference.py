@@ -240,7 +240,7 @@ def test_two_requests_admitted_in_one_step_share_their_full_blocks():
 def test_the_last_of_the_running_list_is_preempted_and_hits_what_is_left_of_it():
     cluster = serve([(0, 5, 6), (0, 7, 4)], kv_blocks=4)
     # The second needs a third block for its 9th token and is the last itself: it waits until the first is
-    # done. That took one of its two idle blocks meanwhile, the last one: 4 tokens are left and 5 of 9 are computed.
+    # done. That took one of its two idle blocks meanwhile, the last: 4 tokens are left, 5 of 9 are computed.
     assert [row["preemptions"] for row in cluster.outcome] == [0, 1]
     assert [n for _, _, rows, _ in cluster.steps for r, n in rows if r == 1] == [7, 1, 5, 1]
     assert cluster.steps[-2][0] == cluster.outcome[0]["finish"]

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MODES = ("open", "causal", "closed")
 UNLIMITED = 2**60
+LATEST_S = 4e6
+"""Time is int64 picoseconds: 46 days of arrivals leave as much again to serve them."""
 DEFAULT_TTFT_LIMIT_S = (1.0, 62.5e-6)
 
 OUTCOME = np.dtype(
@@ -104,8 +106,13 @@ class Cluster:
                 f"arrival_mode is 'closed', but {trace.name} records no gaps between a response and the next "
                 "request: use arrival_mode=causal or arrival_mode=open"
             )
-        if not window_s > 0:
-            raise SmetricError(f"the window ends at {window_s} s, allowed: more than 0 s")
+        if not window_s > 0 or LATEST_S < window_s < math.inf:
+            raise SmetricError(f"the window ends at {window_s} s, allowed: more than 0 s, at most {LATEST_S:.0f} s, or inf")
+        last = float(max(trace.requests["arrival"].max(), trace.requests["gap"].max()))
+        if math.isinf(window_s) and last > LATEST_S:
+            raise SmetricError(
+                f"{trace.name} has arrivals or gaps of {last:.0f} s, allowed without an end of the window: {LATEST_S:.0f} s"
+            )
         self.trace, self.config, self.arrival_mode, self.debug = trace, config, arrival_mode, debug
         times = step_times or instance_step_times(config)
         self._check_fits(times)
@@ -310,7 +317,9 @@ def instance_step_times(config: ClusterConfig) -> list[StepTime]:
 
 
 def _ticks(seconds) -> np.ndarray:
-    return np.rint(np.asarray(seconds, dtype=np.float64) * TICKS_PER_S).astype(np.int64)
+    """Ticks of seconds; what is later than any window becomes the latest time."""
+    seconds = np.minimum(np.asarray(seconds, dtype=np.float64), LATEST_S)
+    return np.rint(seconds * TICKS_PER_S).astype(np.int64)
 
 
 def _larger(array: np.ndarray, by: int) -> np.ndarray:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -134,8 +134,8 @@ def _environment_steps_per_s() -> tuple[float, str]:
         env.reset(seed=0)
     except Exception as error:  # the figures of the rest do not depend on it
         return float("nan"), f"not measured: {type(error).__name__}: {error}"
-    random = np.random.default_rng(0)
-    choices, steps, start = random.integers(env.action_space.n, size=20_000), 0, time.perf_counter()
+    random, actions = np.random.default_rng(0), cast(gymnasium.spaces.Discrete, env.action_space)
+    choices, steps, start = random.integers(actions.n, size=20_000), 0, time.perf_counter()
     for choice in choices:
         steps += 1
         if any(env.step(choice)[2:4]):

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.comparison import Comparison
@@ -120,7 +120,7 @@ def run_all(
         done += 1
         if progress is not None:
             progress(done, len(runs))
-    return records
+    return cast(list[dict[str, Any]], records)  # all are filled now
 
 
 def _finish(runs, here, away, jobs, folder) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -153,7 +153,9 @@ def run_one(job: Job, folder: Path | None) -> dict[str, Any]:
         saved = Store(folder)
         key = saved.key(job)
         saved.save(key, record)
-        return saved.load(key)
+        stored = saved.load(key)
+        assert stored is not None  # saved a moment ago
+        return stored
     return record
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito's colours, told apart by readers with any colour vision; markers and dashes say it again."""
 MARKERS, DASHES = "osD^vPX*", ("-", "--", "-.", ":")
-STYLE = {
+STYLE: dict[Any, Any] = {  # Matplotlib types the keys as a Literal of all its settings
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
     "font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left", "legend.frameon": False,
 }  # fmt: skip
-INSIDE = {"ha": "center", "va": "center", "fontsize": 9,
+INSIDE: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9,
           "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5, "alpha": 0.85}}  # fmt: skip
 
 
@@ -82,9 +82,9 @@ def draw_hits(comparison: Comparison, folder: Path) -> Path:
                 if size >= 6:
                     axes.text(start + size / 2, y, f"{size:.0f} %", **INSIDE)
             left += width
-        at = np.arange(len(rows))
-        ideal = [100 * row["ideal_reuse"] for row in rows]
-        axes.vlines(ideal, at - 0.4, at + 0.4, "black", linewidth=2, label="ideal reuse")
+        ys = np.arange(len(rows))
+        ideals = [100 * row["ideal_reuse"] for row in rows]
+        axes.vlines(ideals, ys - 0.4, ys + 0.4, "black", linewidth=2, label="ideal reuse")
         axes.set(xlim=(0, 100), xlabel="share of prompt tokens (%), each policy at its maximum",
                  title="Where prompt tokens come from")  # fmt: skip
         axes.invert_yaxis()

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from smetric_gym.cluster import Cluster, ClusterConfig
+from smetric_gym.cluster.cluster import LATEST_S
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.settings import unknown
 from smetric_gym.measures import Scored
@@ -19,10 +20,6 @@ from smetric_gym.workload.trace import Trace
 
 if TYPE_CHECKING:
     from smetric_gym.agents.policy import Policy
-
-
-LONGEST_S = 9e6
-"""Simulated time is int64 picoseconds."""
 
 
 @dataclass(frozen=True)
@@ -197,8 +194,8 @@ def _check_numbers(settings: Mapping[str, Any]) -> None:
         if not number or value < 0 or (value == 0 and not zero):
             allowed = "0 or more" if zero else "above 0"
             raise SmetricError(f"{name} is {value!r}, allowed: a finite number {allowed}")
-    if settings["warm_up_s"] + settings["window_s"] > LONGEST_S:
+    if settings["warm_up_s"] + settings["window_s"] > LATEST_S:
         window_s = settings["window_s"]
-        raise SmetricError(f"window_s is {window_s!r}, allowed: up to {LONGEST_S:g} s with the warm-up")
+        raise SmetricError(f"window_s is {window_s!r}, allowed: up to {LATEST_S:g} s with the warm-up")
     if type(settings["seed"]) is not int or settings["seed"] < 0:
         raise SmetricError(f"seed is {settings['seed']!r}, allowed: a whole number, 0 or more")

@@ -39,7 +39,7 @@ def settings_of(config: DictConfig) -> dict[str, Any]:
     return settings
 
 
-def _plain(config: Any, **how: bool) -> dict[str, Any]:
+def _plain(config: Any, **how: Any) -> dict[str, Any]:
     """A configuration, whose root is always a mapping of names, as a dict."""
     return cast(dict[str, Any], OmegaConf.to_container(config, **how))
 

@@ -43,6 +43,7 @@ def evaluate_task(config: DictConfig) -> None:
         write_requests(folder, wanted, result.scored)
         store.save(key, result.record())
         record = store.load(key)
+        assert record is not None  # saved a moment ago
     write_whole(folder / RUN_FILE, as_json(record))
     if hydra.mode == RunMode.MULTIRUN:
         swept = dict(item.lstrip("+~").partition("=")[::2] for item in hydra.overrides.task)

@@ -267,3 +267,14 @@ def test_a_wrong_choice_is_refused():
 def test_a_closed_loop_needs_recorded_gaps():
     with pytest.raises(SmetricError, match="arrival_mode=causal"):
         make(trace((0.0, 0, 0, 100, 1), has_gaps=False))
+
+
+def test_months_are_refused_or_cut_off_by_the_window():
+    rows = ((0.0, 0, 0, 10, 1), (1e7, 1, 0, 10, 1))
+    with pytest.raises(SmetricError, match="allowed without an end of the window: 4000000 s"):
+        make(trace(*rows))
+    with pytest.raises(SmetricError, match="at most 4000000 s, or inf"):
+        make(trace(*rows), window_s=1e7)
+    cluster = make(trace(*rows), window_s=3e6)
+    least_tokens(cluster)
+    assert cluster.outcome["state"].tolist() == [DONE, UNISSUED]

@@ -7,8 +7,8 @@ from collections import OrderedDict
 class GlobalTier:
     """One store of chunks for the whole cluster.
 
-    A path is a list of ``(node, first, end)`` from the root: ``first .. end - 1`` are the chunks of ``node``. Of
-    a node a leading part is resident.
+    A path is a list of ``(node, first, end)`` from the root: its chunks are ``first .. end - 1``.
+    Of a node a leading part is resident.
 
     Args:
         capacity: chunks, or ``math.inf``.

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, cast
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.workload.readers.fields import Faults
@@ -125,7 +125,7 @@ def _unpack(name: str, raw: BinaryIO) -> Iterator[Document]:
     if head[257:262] != b"ustar":
         yield Document(name, stream)
         return
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|") as archive:  # "r|" does nothing but read
         for member in archive:
             if member.isfile() and _wanted(Path(member.name).name):
                 content = archive.extractfile(member)

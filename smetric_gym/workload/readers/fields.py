@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from typing import Any
 
 from smetric_gym.errors import SmetricError
@@ -28,7 +28,7 @@ class Faults:
         if on_bad not in ("error", "skip"):
             raise SmetricError(f"on_bad is {on_bad!r}, allowed: 'error', 'skip'")
         self.on_bad = on_bad
-        self.report: Counter[str] = Counter()
+        self.report: defaultdict[str, float] = defaultdict(int)  # counts, and now and then a rate
 
     def bad(self, where: str, fault: BadRow | str, what: str = "bad rows skipped") -> None:
         """Count a bad row, or raise the SmetricError that names it."""
