@@ -107,11 +107,12 @@ class Cluster:
                 "request: use arrival_mode=causal or arrival_mode=open"
             )
         if not window_s > 0 or LATEST_S < window_s < math.inf:
-            raise SmetricError(f"the window ends at {window_s} s, allowed: more than 0 s, at most {LATEST_S:.0f} s, or inf")
+            raise SmetricError(f"the window ends at {window_s} s, allowed: above 0 s, at most {LATEST_S:.0f} s, or inf")
         last = float(max(trace.requests["arrival"].max(), trace.requests["gap"].max()))
         if math.isinf(window_s) and last > LATEST_S:
             raise SmetricError(
-                f"{trace.name} has arrivals or gaps of {last:.0f} s, allowed without an end of the window: {LATEST_S:.0f} s"
+                f"{trace.name} has arrivals or gaps of {last:.0f} s, "
+                f"allowed without an end of the window: {LATEST_S:.0f} s"
             )
         self.trace, self.config, self.arrival_mode, self.debug = trace, config, arrival_mode, debug
         times = step_times or instance_step_times(config)

@@ -49,7 +49,7 @@ class Fleet:
         engine.advance_many(self._state, self._bounds, choices, reasons, self._codes)
         full = np.flatnonzero(self._codes == engine.GROW)
         if len(full):
-            for c in full:
+            for c in full.tolist():
                 self.clusters[c]._grow()
             self._pack()
             self._codes[full] = engine.PAUSED
