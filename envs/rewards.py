@@ -9,7 +9,7 @@ import numpy as np
 
 from smetric_gym.cluster.state import State
 from smetric_gym.errors import SmetricError
-from smetric_gym.scoring import SLO
+from smetric_gym.slo import SLO
 
 TERMS = ("goodput", "output_goodput", "prefill_goodput", "ended", "within_slo")
 """Named terms of a step, over scored requests that ended since the last decision.

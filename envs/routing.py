@@ -20,7 +20,8 @@ from smetric_gym.envs.rewards import TERMS, Credit, reward_index
 from smetric_gym.envs.scenario import Scenario, Workload
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.prepare import Setup
-from smetric_gym.scoring import SLO, Scores
+from smetric_gym.scoring import Scores
+from smetric_gym.slo import SLO
 from smetric_gym.workload.trace import Trace
 
 RENDER_MODES = ("ansi", "rgb_array")

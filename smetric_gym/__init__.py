@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # for editors and type checkers; the names are imported when 
     from smetric_gym.errors import SmetricError
     from smetric_gym.experiment.compare import compare
     from smetric_gym.experiment.evaluate import Result, evaluate
-    from smetric_gym.scoring import SCORES, SLO
+    from smetric_gym.scoring import SCORES
+    from smetric_gym.slo import SLO
     from smetric_gym.workload.audit import audit
     from smetric_gym.workload.readers import read_trace
     from smetric_gym.workload.trace import Trace
@@ -27,7 +28,7 @@ _HOME = {
     "ClusterConfig": "cluster",
     "Result": "experiment.evaluate",
     "SCORES": "scoring",
-    "SLO": "scoring",
+    "SLO": "slo",
     "SmetricError": "errors",
     "Trace": "workload.trace",
     "audit": "workload.audit",

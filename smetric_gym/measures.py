@@ -10,7 +10,7 @@ import numpy as np
 from smetric_gym.errors import SmetricError
 
 if TYPE_CHECKING:
-    from smetric_gym.scoring import SLO
+    from smetric_gym.slo import SLO
     from smetric_gym.workload.trace import Trace
 
 BACKLOG_GROWTH = 0.05

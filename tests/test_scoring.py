@@ -9,7 +9,8 @@ from small import trace
 from smetric_gym.cluster import DONE, OUTCOME, UNISSUED
 from smetric_gym.errors import SmetricError
 from smetric_gym.measures import Scored, in_flight
-from smetric_gym.scoring import SCORES, SLO, Scores
+from smetric_gym.scoring import SCORES, Scores
+from smetric_gym.slo import SLO
 
 SLO_1 = SLO(ttft_s=1.0, ttft_s_per_token=0.0, tpot_s=0.1)
 WARM_UP_S, WINDOW_S = 10.0, 100.0

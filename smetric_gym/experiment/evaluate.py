@@ -14,7 +14,8 @@ from smetric_gym.experiment.prepare import policy as policy_of
 from smetric_gym.experiment.settings import GROUPS, choices, compose
 from smetric_gym.experiment.store import RUN_KEYS
 from smetric_gym.measures import Scored
-from smetric_gym.scoring import SLO, Scores
+from smetric_gym.scoring import Scores
+from smetric_gym.slo import SLO
 from smetric_gym.workload.trace import Trace
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from smetric_gym.cluster.cluster import LATEST_S
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.settings import unknown
 from smetric_gym.measures import Scored
-from smetric_gym.scoring import SLO
+from smetric_gym.slo import SLO
 from smetric_gym.workload.trace import Trace
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from small import step_time, trace
 from smetric_gym.cluster import Cluster, ClusterConfig
 from smetric_gym.envs.rewards import REWARDS, TERMS, Credit, reward_index
 from smetric_gym.errors import SmetricError
-from smetric_gym.scoring import SLO, SLO_PRESETS
+from smetric_gym.slo import SLO, SLO_PRESETS
 
 ROWS = (  # arrival, session, turn, prompt, output
     (0.0, 0, 0, 40, 3),  # in the warm-up

@@ -8,7 +8,7 @@ import pytest
 from smetric_gym.cluster import ClusterConfig
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment import prepare, settings
-from smetric_gym.scoring import SLO, SLO_PRESETS
+from smetric_gym.slo import SLO, SLO_PRESETS
 from smetric_gym.workload.readers import read_trace
 from smetric_gym.workload.readers.detect import FORMATS
 
