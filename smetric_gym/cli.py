@@ -111,12 +111,10 @@ def _audit(arguments: list[str]) -> None:
 
 
 def _bench(arguments: list[str]) -> None:
-    from rich.console import Console
-
     from smetric_gym.experiment.bench import bench
     from smetric_gym.experiment.settings import unknown
     from smetric_gym.experiment.store import as_json, write_whole
-    from smetric_gym.experiment.tables import plain_table
+    from smetric_gym.experiment.tables import plain_table, terminal
     from smetric_gym.experiment.tasks import say_if_compiling
 
     given: dict[str, Any] = {"bench.path": None, "bench.large": "false", "output": "outputs"}
@@ -125,7 +123,7 @@ def _bench(arguments: list[str]) -> None:
         if name not in given or not equals:
             raise SmetricError(unknown("key", name, list(given)) + " as KEY=VALUE")
         given[name] = value
-    console = Console()
+    console = terminal()
     say_if_compiling(console)
     large = given["bench.large"] == "true"
     rows = bench(given["bench.path"], large, say=lambda words: console.print(words, style="dim"))
@@ -138,10 +136,8 @@ def _bench(arguments: list[str]) -> None:
 
 
 def _calibration(arguments: list[str]) -> None:
-    from rich.console import Console
-
     from smetric_gym.cluster.calibration import calibration_table
-    from smetric_gym.experiment.tables import number, plain_table
+    from smetric_gym.experiment.tables import number, plain_table, terminal
 
     if arguments:
         raise SmetricError(f"calibration takes nothing, found {arguments[0]!r}")
@@ -153,7 +149,7 @@ def _calibration(arguments: list[str]) -> None:
         numbers = (number(check.measured), number(check.simulated), f"{100 * error:+.1f} %")
         rows.append((check.name, check.what, *numbers, allowed, state, check.source))
     columns = ("check", "what", "measured", "simulated", "error", "allowed", "", "source")
-    Console().print(plain_table(columns, rows, "The simulator against measurements on real hardware"))
+    terminal().print(plain_table(columns, rows, "The simulator against measurements on real hardware"))
 
 
 def _fuzz(arguments: list[str]) -> None:

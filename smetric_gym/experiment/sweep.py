@@ -10,7 +10,7 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
 from smetric_gym.experiment.store import as_json, write_whole
-from smetric_gym.experiment.tables import sweep_table, write_csv
+from smetric_gym.experiment.tables import sweep_table, terminal, write_csv
 
 RUN_FILE, SWEPT_FILE = "result.json", "swept.json"
 
@@ -20,15 +20,13 @@ class Summary(Callback):
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         """Print the table of all runs of the sweep, and write it beside them."""
-        from rich.console import Console
-
         folder = Path(OmegaConf.select(config, "hydra.sweep.dir"))
         rows = read_sweep(folder)
         if not rows:
             return
         write_csv(folder / "sweep.csv", [{**labels, **scores} for labels, scores in rows])
         write_whole(folder / "sweep.json", as_json([{"swept": a, "scores": b} for a, b in rows]))
-        console = Console()
+        console = terminal()
         console.print(sweep_table(rows, f"{len(rows)} runs"))
         console.print(f"written to {folder}")
 

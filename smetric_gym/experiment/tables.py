@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -21,6 +22,20 @@ REQUEST_TABLES = ("none", "csv", "parquet")
 SWEEP = ("tps_within_slo", "slo_attainment", "ttft_p50_s", "ttft_p99_s", "tpot_p95_s", "local_hit_ratio",
          "reuse_ratio", "load_imbalance", "saturation")  # fmt: skip
 """Scores shown for every run of a sweep; the files have all of them."""
+
+
+PIPE_WIDTH = 120
+"""Columns of a table that is not shown in a terminal."""
+
+
+def terminal() -> Console:
+    """Where tables are printed: as wide as the terminal, or ``PIPE_WIDTH`` in a pipe or file."""
+    screen = Console()
+    return screen if screen.is_terminal else Console(width=PIPE_WIDTH)
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
 
 
 def number(value: Any, unit: str = "") -> str:
@@ -38,12 +53,12 @@ def number(value: Any, unit: str = "") -> str:
 
 def scores_table(scores: Mapping[str, Any], title: str, width: int = 160) -> Table:
     """One run: every score with its unit, and its definition where there is room."""
-    table = Table(title=title, title_justify="left")
+    table = _table(title)
     table.add_column("score", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
     table.add_column("unit", no_wrap=True)
     if width >= 120:
-        table.add_column("what it is", style="dim")
+        table.add_column("what it is", style="dim", overflow="fold")
     for name, score in SCORES.items():
         unit = "" if score.unit == "share" else score.unit
         cells = (name, number(scores[name], score.unit), unit, score.definition.rstrip("."))
@@ -60,11 +75,11 @@ def sweep_table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], tit
     """
     names = dict.fromkeys(name for labels, _ in rows for name in labels)
     swept = [name for name in names if len({labels.get(name) for labels, _ in rows}) > 1]
-    table = Table(title=title, title_justify="left")
+    table = _table(title)
     for name in swept:
-        table.add_column(name.rpartition(".")[2].replace("_", " "))
+        table.add_column(name.rpartition(".")[2].replace("_", " "), overflow="fold")
     for name in SWEEP:
-        table.add_column(name.replace("_", " "), justify="right")  # spaces, so that headers wrap
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold")  # spaces, so that headers wrap
     for labels, scores in rows:
         cells = [number(scores[name], SCORES[name].unit) for name in SWEEP]
         table.add_row(*(str(labels.get(name, "")) for name in swept), *cells)
@@ -74,10 +89,10 @@ def sweep_table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], tit
 def plain_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], title: str) -> Table:
     """Rows of anything; the first column is left-aligned text, the others are aligned by what they hold."""
     rows = [list(row) for row in rows]
-    table = Table(title=title, title_justify="left")
+    table = _table(title)
     for k, name in enumerate(columns):
         numeric = k > 0 and any(isinstance(row[k], (int, float)) for row in rows)
-        table.add_column(name, justify="right" if numeric else "left")
+        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*("" if cell is None else number(cell) for cell in row))
     return table

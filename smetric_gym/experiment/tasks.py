@@ -21,12 +21,12 @@ from smetric_gym.experiment.prepare import workload
 from smetric_gym.experiment.settings import settings_of
 from smetric_gym.experiment.store import Store, as_json, write_whole
 from smetric_gym.experiment.sweep import RUN_FILE, SWEPT_FILE
-from smetric_gym.experiment.tables import REQUEST_TABLES, number, plain_table, scores_table, write_requests
+from smetric_gym.experiment.tables import REQUEST_TABLES, number, plain_table, scores_table, terminal, write_requests
 
 
 def evaluate_task(config: DictConfig) -> None:
     """One run: the table on the terminal, JSON (and the table of requests) in Hydra's output folder."""
-    console, hydra = Console(), HydraConfig.get()
+    console, hydra = terminal(), HydraConfig.get()
     settings, folder = settings_of(config), Path(hydra.runtime.output_dir)
     wanted = settings["requests_table"]
     if wanted not in REQUEST_TABLES:
@@ -61,7 +61,7 @@ def evaluate_task(config: DictConfig) -> None:
 
 def compare_task(config: DictConfig) -> None:
     """A comparison: tables on the terminal; files and figures in Hydra's output folder."""
-    console = Console()
+    console = terminal()
     settings, folder = settings_of(config), Path(HydraConfig.get().runtime.output_dir)
     runs = plan(settings, settings["policies"], settings["loads"], settings["seeds"])
     say_if_compiling(console)
@@ -95,7 +95,7 @@ def audit_task(config: DictConfig) -> None:
     from smetric_gym.workload.audit import audit
     from smetric_gym.workload.audit_figure import draw
 
-    console = Console()
+    console = terminal()
     settings, folder = settings_of(config), Path(HydraConfig.get().runtime.output_dir)
     instances = settings["cluster"]["instances"]
     trace = workload(settings, instances)
