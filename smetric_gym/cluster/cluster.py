@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smetric_gym.cluster import engine
-from smetric_gym.cluster.config import ClusterConfig
+from smetric_gym.cluster.config import LATEST_S, ClusterConfig
 from smetric_gym.cluster.hardware import load_hardware
 from smetric_gym.cluster.state import (
     CLUSTER,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 MODES = ("open", "causal", "closed")
 UNLIMITED = 2**60
-LATEST_S = 4e6
-"""Time is int64 picoseconds: 46 days of arrivals leave as much again to serve them."""
 DEFAULT_TTFT_LIMIT_S = (1.0, 62.5e-6)
 
 OUTCOME = np.dtype(
@@ -177,9 +175,8 @@ class Cluster:
             code = engine.advance(self.state, -1, 0, limit)
         self._code = code
         if self.state.cluster["error"][0]:
-            raise RuntimeError(
-                "internal limit of the event loop: the pool of holds is too small; please report this"
-            )
+            pool = ("holds", "news")[self.state.cluster["error"][0] - 1]
+            raise RuntimeError(f"internal limit of the event loop: the pool of {pool} is too small; please report this")
         return code == engine.DECISION
 
     # -- what one can see -------------------------------------------------------------------------------------------
@@ -232,12 +229,17 @@ class Cluster:
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> tuple:
-        """A copy of everything that changes; `restore` goes back to it, as often as one likes."""
+        """A copy of everything that changes; `restore` goes back to it, as often as one likes.
+
+        A policy's memory is the policy's own: copy it as well.
+        """
         return self._code, State(*(array.copy() for array in used_part(self.state)))
 
     def restore(self, snapshot: tuple) -> None:
         """Go back to a snapshot of this cluster."""
         self._code, saved = snapshot
+        if self.config.view_lag_s > 0:  # beliefs about entries that the snapshot has not made yet
+            self.state.beliefs[len(saved.beliefs) : self.state.cluster["entry_top"][0]] = np.zeros(1, dtype=ENTRY)
         for mine, theirs in zip(self.state, saved, strict=True):
             mine[: len(theirs)] = theirs
 
@@ -285,6 +287,8 @@ class Cluster:
         _, first = np.unique(requests["session"], return_index=True)
         tokens = np.maximum(requests["history"], requests["system"])
         first = np.sort(first[tokens[first] > 0])
+        state = self.state
+        lag, state.cluster["lag"] = state.cluster["lag"].copy(), 0
         for k in range(len(first) - 1, -1, -1):
             engine.preload(
                 self.state,
@@ -292,6 +296,11 @@ class Cluster:
                 k % self.config.instances,
                 min(tokens[first[k]], requests["prompt"][first[k]]),
             )
+        state.cluster["lag"] = lag
+        if lag[0] > 0:  # the router knows the warm caches from the start
+            top = state.cluster["entry_top"][0]
+            state.beliefs[:top] = state.entries[:top]
+            state.nodes["beliefs"] = state.nodes["entries"]
 
 
 def used_part(state: State) -> State:
@@ -352,7 +361,8 @@ def _build(
         [
             source["turn"],
             source["messages"],
-            source["history"],
+            # A cache holds whole blocks, so what a session can hit is counted in them too.
+            source["history"] // config.block_tokens * config.block_tokens,
             ttft_limit_s[0] + ttft_limit_s[1] * source["prompt"],
             source["session"],
         ],
@@ -364,11 +374,17 @@ def _build(
         rows[k] = (_ticks(time), instance, up)
     servers = -(-len(times) // _per_server(config, times))
     # Pools are virtual memory until they are used: an entry holds at least one block, a request one place in the heap.
-    margin = (depth + 8) * min(config.max_seqs, config.max_batched_tokens, count) * 2
+    # A step admits at most max_seqs requests, one per token of its budget; only blocks bound the loads beside it.
+    seats = min(config.max_seqs, config.max_batched_tokens)
+    if config.disaggregated or config.loads == "async":
+        seats = int(instances["capacity"].max())
+    margin = (depth + 8) * min(seats, count) * 2
     heap_margin = 2 * count + 2 * len(times) + len(rows) + 64
-    entries = min(int(instances["capacity"].sum()), 2**31 - 2**16) + depth + 64
+    distinct = int((nodes["end"] // config.block_tokens - nodes["start"] // config.block_tokens).sum())
+    held = np.minimum(instances["capacity"], distinct)
+    entries = min(int(held.sum()), 2**31 - 2**16) + depth + 64
     lag = int(_ticks(config.view_lag_s))
-    late_margin = entries if lag else 0
+    late_margin = 2 * (entries + count) + 64 * len(times) if lag else 0
     state = State(
         cluster=np.zeros(1, dtype=CLUSTER),
         instances=instances,
@@ -392,7 +408,7 @@ def _build(
         finished=np.zeros(count, dtype=np.int32),
         due=np.zeros(len(times), dtype=np.int32),
         path=np.zeros(depth, dtype=np.int32),
-        found=np.zeros(depth + int(instances["capacity"].max()), dtype=np.int32),
+        found=np.zeros(depth + int(held.max()) + min(config.max_seqs, count), dtype=np.int32),
         hits=np.zeros(len(times), dtype=np.int64),
         late=np.zeros(3 * late_margin + 1, dtype=LATE),
         beliefs=np.zeros(entries if lag else 1, dtype=ENTRY),

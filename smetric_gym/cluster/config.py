@@ -9,6 +9,10 @@ from smetric_gym.errors import SmetricError
 
 LOADS = ("blocking", "async")
 WRITES = ("prompt", "all", "none")
+LARGEST = 10**9
+SLOWEST = 1e6
+LATEST_S = 4e6
+"""Time is int64 picoseconds: 46 days of arrivals leave as much again to serve them."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +83,18 @@ class ClusterConfig:
             if getattr(self, name) is not None:
                 _integer(name, getattr(self, name), 1)
         for name in ("nic_bytes_per_s", "pcie_bytes_per_s"):
-            if not getattr(self, name) > 0:
-                raise SmetricError(f"cluster.{name} is {getattr(self, name)}, allowed: more than 0 bytes/s")
+            if not (_is_number(getattr(self, name)) and getattr(self, name) >= SLOWEST):
+                raise SmetricError(
+                    f"cluster.{name} is {getattr(self, name)!r}, allowed: {SLOWEST:.0e} bytes/s or more, or inf"
+                )
         for name in ("nic_latency_s", "pcie_latency_s", "view_lag_s"):
             value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0):
-                raise SmetricError(f"cluster.{name} is {value}, allowed: 0 s or more")
-        if not self.global_tier >= 0:
+            if not (_is_number(value) and 0 <= value <= LATEST_S):
+                raise SmetricError(f"cluster.{name} is {value!r}, allowed: 0 to {LATEST_S:.0f} s")
+        if not (_is_number(self.global_tier) and self.global_tier >= 0):
             raise SmetricError(
-                f"global_tier is {self.global_tier}, allowed: 0 (none) or more, in multiples of the local tier, or inf"
+                f"global_tier is {self.global_tier!r}, "
+                f"allowed: 0 (none) or more, in multiples of the local tier, or inf"
             )
         if self.loads not in LOADS:
             raise SmetricError(f"cluster.loads is {self.loads!r}, allowed: {' or '.join(LOADS)}")
@@ -103,10 +110,12 @@ class ClusterConfig:
             raise SmetricError(
                 f"cluster.hardware names {len(self.hardware)} instances, allowed: one preset, or {total} (one each)"
             )
+        if not isinstance(self.warm, bool):
+            raise SmetricError(f"cluster.warm is {self.warm!r}, allowed: true or false")
         for row in self.schedule:
-            if len(row) != 3 or not (row[0] >= 0 and 0 <= row[1] < total):
+            if not _is_row(row, total):
                 raise SmetricError(
-                    f"cluster.schedule has the row {tuple(row)}, "
+                    f"cluster.schedule has the row {row}, "
                     f"allowed: (time in s, instance 0..{total - 1}, up true/false)"
                 )
 
@@ -116,6 +125,20 @@ class ClusterConfig:
         return self.decode_instances > 0
 
 
-def _integer(name: str, value, lowest: int) -> None:
-    if isinstance(value, bool) or int(value) != value or value < lowest:
-        raise SmetricError(f"cluster.{name} is {value}, allowed: a whole number, {lowest} or more")
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_row(row: object, total: int) -> bool:
+    """True for a row of a schedule: (s, instance, up)."""
+    if not isinstance(row, (tuple, list)) or len(row) != 3:
+        return False
+    time, instance, up = row
+    numbers = isinstance(time, (int, float)) and type(instance) is int
+    return numbers and 0 <= time <= LATEST_S and 0 <= instance < total and (isinstance(up, bool) or up in (0, 1))
+
+
+def _integer(name: str, value: object, lowest: int) -> None:
+    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or int(value) != value or not lowest <= value <= LARGEST:
+        raise SmetricError(f"cluster.{name} is {value!r}, allowed: a whole number, {lowest} to {LARGEST:,}")

@@ -103,6 +103,8 @@ def tell(s, i, entry, node, lo, hi, running, waiting, used):
     news.running = running
     news.waiting = waiting
     news.used = used
+    cluster.told += 1
+    news.stamp = cluster.told
     news.next = -1
     if inst.late_tail >= 0:
         s.late[inst.late_tail].next = k
@@ -121,18 +123,26 @@ def tell_entry(s, e):
 
 @njit
 def tell_load(s, i):
-    """Queue a load report of instance `i`, when the view lags."""
-    if s.cluster[0].lag > 0:
-        inst = s.instances[i]
-        tell(s, i, -1, -1, 0, 0, inst.n_running, inst.n_waiting, inst.capacity - inst.empty - inst.idle)
+    """Queue a load report of instance `i` where it differs from the last one, when the view lags."""
+    inst = s.instances[i]
+    used = inst.capacity - inst.empty - inst.idle
+    if s.cluster[0].lag == 0 or (
+        inst.said_running == inst.n_running and inst.said_waiting == inst.n_waiting and inst.said_used == used
+    ):
+        return
+    inst.said_running = inst.n_running
+    inst.said_waiting = inst.n_waiting
+    inst.said_used = used
+    tell(s, i, -1, -1, 0, 0, inst.n_running, inst.n_waiting, used)
 
 
 @njit
 def believe(s, e, news, i):
     """Bring the router's belief of entry `e` up to date."""
     belief = s.beliefs[e]
-    if news.lo >= news.hi and belief.instance != i:
-        return  # the number of the entry went to another instance, whose news was heard first
+    if news.stamp < belief.stamp:
+        return  # the number of the entry went to another instance, whose later news was heard first
+    belief.stamp = news.stamp
     if belief.lo < belief.hi and (news.lo >= news.hi or belief.node != news.node):
         if belief.node_prev >= 0:
             s.beliefs[belief.node_prev].node_next = belief.node_next
@@ -248,19 +258,26 @@ def drop_entry(s, e):
 
 
 @njit
-def use_entry(s, q, e):
-    """Put entry `e` at the head of the request's holds."""
+def take_hold(s):
+    """A free hold, or -1 where the pool is used up (its margin was too small: an error that `advance` reports)."""
     cluster = s.cluster[0]
     h = cluster.hold_free
     if h >= 0:
         cluster.hold_free = s.holds[h].next
-    else:
+    elif cluster.hold_top < len(s.holds):
         h = cluster.hold_top
         cluster.hold_top += 1
-        if cluster.hold_top > len(s.holds):
-            cluster.error = 1
-            cluster.hold_top -= 1
-            return
+    else:
+        cluster.error = 1
+    return h
+
+
+@njit
+def use_entry(s, q, e):
+    """Put entry `e` at the head of the request's holds."""
+    h = take_hold(s)
+    if h < 0:
+        return
     s.holds[h].entry = e
     s.holds[h].next = q.hold
     q.hold = h
@@ -362,12 +379,12 @@ def insert_hold(s, hold, e, part):
     while h >= 0:
         if s.holds[h].entry == e:
             # The holds are a list: the new hold takes over `e`, and this one becomes `part`.
-            new = s.cluster[0].hold_top
-            s.cluster[0].hold_top += 1
-            s.holds[new].entry = e
-            s.holds[new].next = s.holds[h].next
-            s.holds[h].entry = part
-            s.holds[h].next = new
+            new = take_hold(s)
+            if new >= 0:
+                s.holds[new].entry = e
+                s.holds[new].next = s.holds[h].next
+                s.holds[h].entry = part
+                s.holds[h].next = new
             return
         h = s.holds[h].next
 
@@ -390,12 +407,16 @@ def cut(s, i, e, at):
             inst.lru_head = part
         entry.lru_prev = part
     else:
-        for r in range(len(s.requests)):
-            q = s.requests[r]
-            if q.instance == i and q.hold >= 0:
-                insert_hold(s, q.hold, e, part)
-            if q.source == i and q.source_hold >= 0:
-                insert_hold(s, q.source_hold, e, part)
+        for k in range(inst.n_running):
+            insert_hold(s, s.requests[s.running[i, k]].hold, e, part)
+        r = inst.wait_head
+        while r >= 0:
+            insert_hold(s, s.requests[r].hold, e, part)
+            r = s.requests[r].wait_next
+        if inst.role == PREFILL:
+            for r in range(len(s.requests)):
+                if s.requests[r].source == i:
+                    insert_hold(s, s.requests[r].source_hold, e, part)
     entry.hi = at
     tell_entry(s, e)
 
@@ -1180,6 +1201,7 @@ def change_instance(s, row):
     inst.epoch += 1
     take(s, inst, inst.idle + inst.empty)
     inst.empty = inst.capacity
+    tell_load(s, i)
     for k in range(len(s.instances)):
         if s.hits[k] and k != i:
             wake(s, k, cluster.now)
@@ -1387,7 +1409,7 @@ def preload(s, r, i, tokens):
     q.private += last - held
     fill(s, i, q, held, last)
     give_up_all(s, inst, q)
-    if cluster.has_tier:
+    if cluster.has_tier and cluster.write != WRITE_NONE:
         tier_write(s, q, tokens)
 
 

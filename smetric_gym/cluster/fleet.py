@@ -14,7 +14,7 @@ class Fleet:
     """Clusters that are stepped together, each with a trace, a size and a clock of its own.
 
     The arrays of all clusters are laid one behind the other, and every cluster's own state becomes a window on them,
-    so a cluster can still be looked at, scored or stepped by itself.
+    so a cluster can still be looked at and scored by itself; from here on only the fleet steps it.
 
     Args:
         clusters: clusters with the same ``max_batched_tokens`` and ``max_seqs``.
@@ -45,17 +45,23 @@ class Fleet:
         Returns:
             ``waiting`` after the step; False where a cluster has drained.
         """
-        reasons = np.zeros(len(choices), dtype=np.int64) if reasons is None else reasons
+        choices = np.ascontiguousarray(choices, dtype=np.int64)
+        reasons = np.zeros(len(choices), dtype=np.int64) if reasons is None else np.ascontiguousarray(reasons, np.int64)
+        for c in np.flatnonzero(self.waiting).tolist():
+            mask = self.clusters[c].action_mask
+            if not (0 <= choices[c] < len(mask) and mask[choices[c]]):
+                raise SmetricError(
+                    f"cluster {c}: instance {choices[c]} was chosen, allowed: an alive one of {len(mask)}"
+                )
         engine.advance_many(self._state, self._bounds, choices, reasons, self._codes)
-        full = np.flatnonzero(self._codes == engine.GROW)
-        if len(full):
-            for c in full.tolist():
+        while (self._codes == engine.GROW).any():
+            full = self._codes == engine.GROW
+            for c in np.flatnonzero(full).tolist():
                 self.clusters[c]._grow()
             self._pack()
-            self._codes[full] = engine.PAUSED
-            rest = np.where(self._codes == engine.PAUSED, self._codes, engine.DRAINED)
-            engine.advance_many(self._state, self._bounds, np.full(len(choices), -1), reasons, rest)
-            self._codes[full] = rest[full]
+            again = np.where(full, engine.PAUSED, engine.DRAINED)  # DRAINED: left alone in this call
+            engine.advance_many(self._state, self._bounds, np.full(len(choices), -1), reasons, again)
+            self._codes[full] = again[full]
         for c, cluster in enumerate(self.clusters):
             cluster._code = int(self._codes[c])
         return self.waiting

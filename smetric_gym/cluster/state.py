@@ -79,6 +79,7 @@ CLUSTER = np.dtype(
         ("tier_head", i4),  # least recently used node of the global tier
         ("tier_tail", i4),
         ("lag", i8),  # ticks until a router learns of caches and engines
+        ("told", i8),  # pieces of news so far
         ("late_top", i4),
         ("late_free", i4),
         ("late_margin", i8),
@@ -115,6 +116,9 @@ INSTANCE = np.dtype(
         ("told_running", i4),
         ("told_waiting", i4),
         ("told_used", i8),
+        ("said_running", i4),  # the last load report on its way
+        ("said_waiting", i4),
+        ("said_used", i8),
         # the step under way, or a run of equal decode steps
         ("run_start", i8),  # ticks; when the first step of the run begins
         ("run_steps", i8),
@@ -216,6 +220,7 @@ ENTRY = np.dtype(
         ("lru_next", i4),
         ("node_prev", i4),
         ("node_next", i4),
+        ("stamp", i8),  # of a belief: the news that it rests on
     ]
 )
 
@@ -229,6 +234,7 @@ LATE = np.dtype(
         ("running", i4),
         ("waiting", i4),
         ("used", i8),
+        ("stamp", i8),  # order in which news came about
         ("next", i4),
     ]
 )

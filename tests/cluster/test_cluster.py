@@ -278,3 +278,93 @@ def test_months_are_refused_or_cut_off_by_the_window():
     cluster = make(trace(*rows), window_s=3e6)
     least_tokens(cluster)
     assert cluster.outcome["state"].tolist() == [DONE, UNISSUED]
+
+
+def believed(seed, lag_ticks):
+    """A random case with a lagging view; every view is compared with the residency of `lag` ago."""
+    from smetric_gym.cluster.fuzz import random_case, random_choice
+
+    case, config, times, mode, window_s, policy_seed = random_case(seed)
+    import dataclasses
+
+    config = dataclasses.replace(config, view_lag_s=lag_ticks / 1e12)
+    cluster = Cluster(case, config, arrival_mode=mode, window_s=window_s, step_times=times)
+    seen, more = [], cluster.advance()
+    saved = None
+    while more:
+        seen.append(cluster.view.tobytes())
+        if len(seen) == 10:
+            saved = cluster.snapshot()
+        r = cluster.pending
+        more = cluster.step(random_choice(policy_seed, r, int(cluster.state.requests["retries"][r]),
+                                          list(cluster.view.alive > 0), cluster.view.local_hit_tokens.tolist()))
+    return cluster, seen, saved, policy_seed
+
+
+@pytest.mark.parametrize("seed", [13, *range(12)])
+def test_a_lagging_view_ends_up_with_the_truth(seed):
+    """Once all news has been heard, beliefs are exactly the entries that hold blocks."""
+    cluster, _, _, _ = believed(seed, 50)
+    state = cluster.state
+    state.cluster["now"] += 10**15
+    from smetric_gym.cluster import engine
+
+    for i in range(len(state.instances)):
+        engine.hear(state, i)
+    top = state.cluster["entry_top"][0]
+    entries, beliefs = state.entries[:top], state.beliefs[:top]
+    live, held = entries["node"] >= 0, beliefs["lo"] < beliefs["hi"]
+    assert (live == held).all()
+    for name in ("node", "instance", "lo", "hi"):
+        assert (entries[name][live] == beliefs[name][live]).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_snapshot_of_a_lagging_view_can_be_run_twice(seed):
+    from smetric_gym.cluster.fuzz import random_choice
+
+    cluster, seen, saved, policy_seed = believed(seed, 300)
+    if saved is None:
+        pytest.skip("fewer than ten decisions")
+    cluster.restore(saved)
+    again, more = [], True
+    while more:
+        again.append(cluster.view.tobytes())
+        r = cluster.pending
+        more = cluster.step(random_choice(policy_seed, r, int(cluster.state.requests["retries"][r]),
+                                          list(cluster.view.alive > 0), cluster.view.local_hit_tokens.tolist()))
+    assert again == seen[9:]
+
+
+def test_long_runs_and_warm_starts_do_not_overflow_the_news():
+    cluster = make(trace((0.0, 0, 0, 40, 10000)), kv_blocks=700, view_lag_s=1.0, debug=False)
+    least_tokens(cluster)
+    rows = [(0.001 * k, k, 1, 40, 1) for k in range(3000)]
+    many = trace(*rows)
+    many.requests["history"] = 32
+    cluster = make(many, kv_blocks=20, view_lag_s=0.1, warm=True, debug=False)
+    assert cluster.advance() and cluster.view.local_hit_tokens[0] == 32
+
+
+def test_many_asynchronous_loads_at_once_fit_the_pools():
+    rows, base = [(0.0, 0, 0, 20, 1)], 0
+    for t in range(1, 60):
+        rows.append((0.0, 0, t, 20 + 16 * t, 1, len(rows) - 1, len(rows) - 1, 16 * t + 5))
+    deepest = len(rows) - 1
+    rows += [(50.0, 1 + k, 0, 20 + 16 * 59 + k, 1, None, deepest, 900) for k in range(400)]
+    cluster = make(trace(*rows), mode="open", instances=2, max_seqs=1, loads="async", global_tier=50.0,
+                   kv_blocks=30000, debug=False, times=[step_time(rows=1)] * 2)
+    more = cluster.advance()
+    while more:
+        more = cluster.step(0 if cluster.now_s < 40 else 1)
+    assert (cluster.outcome["state"] == DONE).all()
+
+
+def test_a_fleet_grows_its_pools_and_checks_choices():
+    members = [make(sessions(seed=k), debug=False, instances=3) for k in range(2)]
+    for member in members:
+        member.state.cluster["hold_margin"] = len(member.state.holds) + 1
+    fleet = Fleet(members)
+    assert fleet.step(np.full(2, -1)).all()
+    with pytest.raises(SmetricError, match="cluster 1: instance 3 was chosen"):
+        fleet.step(np.array([0, 3]))
