@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 from smetric_gym.errors import SmetricError
 
@@ -126,7 +126,7 @@ class ClusterConfig:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _is_row(row: object, total: int) -> bool:
@@ -134,11 +134,11 @@ def _is_row(row: object, total: int) -> bool:
     if not isinstance(row, (tuple, list)) or len(row) != 3:
         return False
     time, instance, up = row
-    numbers = isinstance(time, (int, float)) and type(instance) is int
-    return numbers and 0 <= time <= LATEST_S and 0 <= instance < total and (isinstance(up, bool) or up in (0, 1))
+    if not isinstance(time, Real) or not isinstance(instance, Integral) or up not in (True, False):
+        return False
+    return 0 <= time <= LATEST_S and 0 <= instance < total
 
 
 def _integer(name: str, value: object, lowest: int) -> None:
-    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not whole or int(value) != value or not lowest <= value <= LARGEST:
+    if not isinstance(value, Real) or isinstance(value, bool) or value % 1 or not lowest <= value <= LARGEST:
         raise SmetricError(f"cluster.{name} is {value!r}, allowed: a whole number, {lowest} to {LARGEST:,}")
