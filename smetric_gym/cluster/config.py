@@ -40,7 +40,7 @@ class ClusterConfig:
         pcie_bytes_per_s: host to GPU, 54.4 GB/s measured on H20.
         pcie_latency_s: fixed cost of a load on the host, 13 ms: TTFT of a CPU hit at 1,024 tokens (57.0 ms) less that
             of a GPU hit (41.8 ms) and the copy (1.9 ms), measured on H20 (measured/h20_kv_tier_ttft.csv).
-        view_lag_s: age of what the router sees of caches and engines; 0 is exact.
+        view_lag_s: age of what the router sees of caches and engines (RULES.md section 9); 0 is exact.
         schedule: rows ``(time_s, instance, up)``; instances go away and come back.
         warm: start with full caches (histories of the first requests of the sessions) instead of cold ones.
     """
@@ -136,9 +136,10 @@ def _is_row(row: object, total: int) -> bool:
     time, instance, up = row
     if not isinstance(time, Real) or not isinstance(instance, Integral) or up not in (True, False):
         return False
-    return 0 <= time <= LATEST_S and 0 <= instance < total
+    return 0 <= float(time) <= LATEST_S and 0 <= int(instance) < total
 
 
 def _integer(name: str, value: object, lowest: int) -> None:
-    if not isinstance(value, Real) or isinstance(value, bool) or value % 1 or not lowest <= value <= LARGEST:
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.5
+    if number % 1 or not lowest <= number <= LARGEST:
         raise SmetricError(f"cluster.{name} is {value!r}, allowed: a whole number, {lowest} to {LARGEST:,}")

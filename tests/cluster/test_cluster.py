@@ -347,7 +347,7 @@ def test_long_runs_and_warm_starts_do_not_overflow_the_news():
 
 
 def test_many_asynchronous_loads_at_once_fit_the_pools():
-    rows, base = [(0.0, 0, 0, 20, 1)], 0
+    rows = [(0.0, 0, 0, 20, 1)]
     for t in range(1, 60):
         rows.append((0.0, 0, t, 20 + 16 * t, 1, len(rows) - 1, len(rows) - 1, 16 * t + 5))
     deepest = len(rows) - 1
