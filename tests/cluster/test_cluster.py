@@ -373,7 +373,8 @@ def test_a_fleet_grows_its_pools_and_checks_choices():
 @pytest.mark.parametrize("key, value", [
     ("instances", float("nan")), ("instances", 2.5), ("instances", "abc"), ("kv_blocks", 1e10), ("warm", "foo"),
     ("nic_bytes_per_s", 1e-3), ("nic_bytes_per_s", "fast"), ("view_lag_s", 1e8), ("global_tier", "abc"),
-    ("schedule", (1,)), ("schedule", ((1, 0, "down"),)), ("schedule", ((1, 0.5, True),)), ("schedule", ((1e8, 0, True),)),
+    ("schedule", (1,)), ("schedule", ((1, 0, "down"),)),
+    ("schedule", ((1, 0.5, True),)), ("schedule", ((1e8, 0, True),)),
 ])
 def test_nonsense_values_name_their_key(key, value):
     with pytest.raises(SmetricError, match=f"{key} .*allowed"):
