@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from smetric_gym.errors import SmetricError
 
 
 def function_in_file(path: Path, name: str) -> tuple[ModuleType, Callable]:
-    """Run the file as a module and take `name` from it.
+    """Run the file as a module and take `name` from it; while it runs, it can import its neighbours.
 
     Raises:
         SmetricError: if there is no such file or function, or the file cannot be run.
@@ -42,6 +43,8 @@ def _load(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module  # dataclasses and pickle look modules up there
+    folder, known = str(path.resolve().parent), set(sys.modules)
+    sys.path.insert(0, folder)  # a file may import a helper beside it
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -53,4 +56,9 @@ def _load(path: Path) -> ModuleType:
         raise SmetricError(
             f"policy file {path}{line} cannot be loaded: {type(error).__name__}: {said}"
         ) from error
+    finally:
+        sys.path.remove(folder)
+        for helper in set(sys.modules) - known:  # a file of another folder has helpers of its own
+            if (getattr(sys.modules[helper], "__file__", None) or "").startswith(folder + os.sep):
+                del sys.modules[helper]
     return module

@@ -18,25 +18,30 @@ AUTO = "auto"
 
 
 class Range(NamedTuple):
-    """Numbers from `low` to `high`."""
+    """Numbers from `low` to `high`, both allowed unless said otherwise."""
 
     low: float
     high: float = math.inf
     open: bool = False
     """`low` itself is not allowed"""
+    below: bool = False
+    """`high` itself is not allowed"""
 
     def __contains__(self, value) -> bool:
-        return (value > self.low if self.open else value >= self.low) and value <= self.high
+        above = value > self.low if self.open else value >= self.low
+        return above and (value < self.high if self.below else value <= self.high)
 
     def __str__(self) -> str:
         low = f"more than {self.low:g}" if self.open else f"{self.low:g} or more"
+        if self.below:
+            return f"{low} and below {self.high:g}"
         return low if self.high == math.inf else f"{self.low:g} to {self.high:g}"
 
 
 RANGES: dict[str, Range] = {
     "overload": Range(0, open=True),
     "slack": Range(0, open=True),
-    "hit_ratio": Range(0, 1),
+    "hit_ratio": Range(0, 1, below=True),
     "lam": Range(0, 1),
     "global_hits": Range(0, 1),
     "queued": Range(0, 1),

@@ -17,12 +17,12 @@ The paper's Figure 13 (arXiv 2607.08565v1)::
     session_not_evicted(req, s, c):  return c[s] > HIT_RATIO * est_hit(req)
     load_balance(req, c, l):         return l
 
-``est_hit`` is the carried history without the new turn; ``turn`` is inferred from the number of historical
-messages, so an agent that drops its history looks like a first turn. ``load``: request count where prefill
-and decode share an instance, un-prefilled tokens on the prefill instances of a disaggregated cluster.
-OVERLOAD = 2 is the value of Figure 14. HIT_RATIO is "a hyperparameter below one"; no value is published,
-and 0 to 0.75 is within 4 % of the paper's default: ours is 0.5. The paper leaves open who wins among equal
-hits: here the lower load.
+``est_hit`` is the carried history without the new turn, rounded down to whole blocks as hits are; ``turn``
+is inferred from the number of historical messages, so an agent that drops its history looks like a first
+turn. ``load``: request count where prefill and decode share an instance, un-prefilled tokens on the prefill
+instances of a disaggregated cluster. OVERLOAD = 2 is the value of Figure 14. HIT_RATIO is "a hyperparameter
+below one"; no value is published, and 0 to 0.75 is within 4 % of the paper's default: ours is 0.5. The paper
+leaves open who wins among equal hits: here the lower load.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Params(NamedTuple):
     overload: float = 2.0
     """times the mean load that an instance may have; more than 0, or inf"""
     hit_ratio: float = 0.5
-    """share of the carried history that must still be cached, 0..1"""
+    """share of the carried history that must still be cached; 0 or more, below 1"""
     load: int = REQUESTS
     ties: int = ROUND_ROBIN
 

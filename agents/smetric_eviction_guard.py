@@ -17,7 +17,7 @@ class Params(NamedTuple):
     """Parameters of SMetric with the eviction guard."""
 
     hit_ratio: float = 0.5
-    """share of the carried history that must still be cached, 0..1"""
+    """share of the carried history that must still be cached; 0 or more, below 1"""
     load: int = REQUESTS
     ties: int = ROUND_ROBIN
 

@@ -48,9 +48,10 @@ class ColocatedEnv(RoutingEnv):
     | 19 | time_s | s | simulated time |
     | 20 | session | | id of its session, for sticky routers |
 
-    Columns 0 to 7 are ``cluster.view_lag_s`` old where that is above 0. After the last decision no request
-    waits: the observation of the end is the empty cluster, with zeros in the columns of load and request.
-    Every observation is an array of its own, which may be kept.
+    Where ``cluster.view_lag_s`` is above 0, what instances report is that old: columns 0 (local_hit_tokens), 2
+    (running), 3 (waiting) and 7 (kv_use). The others are the router's own counters, and exact. After the last
+    decision no request waits: the observation of the end is the empty cluster, with zeros in the columns of
+    load and request. Every observation is an array of its own, which may be kept.
 
     ## Rewards
     ``reward="goodput"``: prompt + output tokens of the requests that ended since the last decision, arrived
@@ -93,7 +94,10 @@ class ColocatedEnv(RoutingEnv):
     - ``slo``: ``"paper"``, ``"paper_v2"``, ``"relaxed"``, or an `SLO`.
     - ``reward``: see above.
     - ``render_mode``: ``"ansi"`` (a table) or ``"rgb_array"`` (a tile per instance), or None.
-    - any other setting of ``evaluate``, with dots: ``**{"workload.turns_median": 8}``.
+    - any other setting of ``evaluate``, with dots: ``**{"workload.turns_median": 8}``; but no ``policy`` (the
+      agent is that), no ``seed`` (``reset`` takes it) and no ``debug``.
+
+    The first use on a machine compiles the simulator, which takes about half a minute; later ones find it.
 
     >>> import gymnasium
     >>> env = gymnasium.make("smetric_gym:SMetric/Colocated-v0", instances=4, warm_up_s=0, window_s=60)

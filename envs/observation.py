@@ -40,12 +40,8 @@ REQUEST_FIELDS: tuple[str, ...] = tuple(REQUEST_VIEW.names or ())
 FIELDS: tuple[str, ...] = INSTANCE_FIELDS + REQUEST_FIELDS
 """Names of the columns of an observation."""
 
-# What is empty once a cluster has drained and nobody waits.
-_EMPTY_AT_THE_END = [
-    FIELDS.index(name)
-    for name in FIELDS
-    if name not in ("capacity_tokens", "prefill_token_s", "prefill_pair_s", "routed", "alive", "time_s")
-]
+# What a drained instance still says of itself.
+_LASTING = ("capacity_tokens", "prefill_token_s", "prefill_pair_s")
 
 
 def observation_space(instances: int) -> spaces.Box:
@@ -64,6 +60,7 @@ class Observer:
 
     def __init__(self, state: State) -> None:
         rows, split = len(state.seen), len(INSTANCE_FIELDS)
+        self._seen = state.seen
         self._view = state.seen.view(np.float32).reshape(rows, split)
         self._request = state.request_view.view(np.float32)
         self._alive = self._view[:, INSTANCE_FIELDS.index("alive")]
@@ -80,16 +77,28 @@ class Observer:
         """[instances] bool, True where the instance may be chosen, a new array."""
         return self._alive.astype(np.bool_)
 
+    def drained(self, instances: np.ndarray) -> np.recarray:
+        """The view after the last decision: no load and no hits, a new array.
+
+        Args:
+            instances: [instances] ``state.INSTANCE``, those that take requests.
+        """
+        view = np.zeros_like(self._seen)
+        for name in _LASTING:
+            view[name] = self._seen[name]
+        for name in ("routed", "alive"):
+            view[name] = instances[name]
+        return view.view(np.recarray)
+
     def last(self, instances: np.ndarray, now_s: float) -> np.ndarray:
-        """The drained cluster after the last decision: no load, no waiting request.
+        """The observation after the last decision: the drained cluster, no waiting request.
 
         Args:
             instances: [instances] ``state.INSTANCE``, those that take requests.
             now_s: simulated time in s.
         """
-        observation = self.observe()
-        observation[:, _EMPTY_AT_THE_END] = 0
-        for name in ("routed", "alive"):
-            observation[:, FIELDS.index(name)] = instances[name]
+        observation = np.zeros_like(self._now)
+        rows, split = self._left.shape
+        observation[:, :split] = self.drained(instances).view(np.float32).reshape(rows, split)
         observation[:, FIELDS.index("time_s")] = now_s
         return observation

@@ -25,6 +25,12 @@ from smetric_gym.slo import SLO
 from smetric_gym.workload.trace import Trace
 
 RENDER_MODES = ("ansi", "rgb_array")
+ELSEWHERE = {
+    "policy": "nothing, as the agent is the policy (Teacher lets a policy choose)",
+    "seed": "nothing here: reset(seed=...) takes it",
+    "debug": "nothing: environments do not check invariants, evaluate(debug=True) does",
+}
+"""Settings of `evaluate` that an environment does not take, and what is allowed instead."""
 
 
 class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
@@ -60,6 +66,9 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
     ) -> None:
         if render_mode not in (None, *RENDER_MODES):
             raise SmetricError(f"render_mode is {render_mode!r}, allowed: {', '.join(RENDER_MODES)}, or None")
+        for name, value in settings.items():
+            if (group := name.partition(".")[0]) in ELSEWHERE:
+                raise SmetricError(f"{name} is {value!r}, allowed: {ELSEWHERE[group]}")
         settings |= {
             "load": load,
             "instances": instances,
@@ -121,7 +130,7 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
             )
         self._observer = Observer(cluster.state)
         self._allowed = self._observer.mask()
-        info = {"action_mask": self._allowed.view(np.int8), "trace_seed": self.trace_seed}
+        info = {"action_mask": self._allowed.astype(np.int8), "trace_seed": self.trace_seed}
         return self._observer.observe(), info
 
     def step(self, action: int | np.integer) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
@@ -142,12 +151,12 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         info: dict[str, Any] = {"reward_terms": dict(zip(TERMS, terms, strict=True))}
         if self._waiting:
             self._allowed = self._observer.mask()
-            info["action_mask"] = self._allowed.view(np.int8)
+            info["action_mask"] = self._allowed.astype(np.int8)
             return self._observer.observe(), terms[self._reward], False, False, info
         rows = cluster.state.instances[: self.instances]
         alive = rows["alive"] > 0
         self._allowed = alive if alive.any() else ~alive  # a learner's mask must leave something
-        info["action_mask"] = self._allowed.view(np.int8)
+        info["action_mask"] = self._allowed.astype(np.int8)
         info["scores"] = self.scores()
         terminated = self._exhausted()
         observation = self._observer.last(rows, cluster.now_s)
@@ -171,7 +180,7 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     def action_masks(self) -> np.ndarray:
         """[instances] bool, True where the instance may be chosen (sb3-contrib looks for this name)."""
-        return self._allowed
+        return self._allowed.copy()
 
     def scores(self) -> Scores:
         """All scores of the episode so far; those of the whole episode once it has ended."""
@@ -180,11 +189,12 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
     def frame(self) -> Frame:
         """What a picture shows, as plain values."""
         cluster, setup = self.cluster, self.setup
+        view = cluster.view if self._waiting else self._observer.drained(cluster.state.instances[: self.instances])
         total = dict(zip(TERMS, self._credit.total.tolist(), strict=True))
         scored_s = min(cluster.now_s - setup.warm_up_s, setup.window_s)
         return Frame(
             title=f"{type(self).__name__.removesuffix('Env')} · {cluster.trace.name}",
-            view=cluster.view,
+            view=view,
             request=cluster.request if self._waiting else None,
             number=cluster.pending,
             chosen=self._chosen,

@@ -14,6 +14,7 @@ from smetric_gym.cluster.config import ClusterConfig
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment import prepare
 from smetric_gym.experiment.evaluate import resolve
+from smetric_gym.slo import SLO
 from smetric_gym.workload.trace import NODE, REQUEST, Trace
 
 Workload = str | Path | Mapping[str, Any] | Trace | Callable[[int], Trace]
@@ -43,6 +44,10 @@ class Scenario:
         cluster: str | Mapping[str, Any] | ClusterConfig | None,
         settings: Mapping[str, Any],
     ) -> None:
+        sources = str | Path | Mapping | Trace | Callable
+        _check("workload", workload, sources, "a name, a path, a mapping, a Trace or a function of a seed")
+        _check("cluster", cluster, str | Mapping | ClusterConfig, "a name, a mapping or a ClusterConfig")
+        _check("slo", settings.get("slo"), str | Mapping | SLO, "a name, a mapping or an SLO")
         given = {"cluster": default_cluster, **{k: v for k, v in settings.items() if v is not None}}
         if isinstance(cluster, str):
             given["cluster"] = cluster
@@ -83,7 +88,12 @@ class Scenario:
         trace = source if isinstance(source, Trace) else source(seed)
         if not isinstance(trace, Trace):
             raise SmetricError(f"workload({seed}) returned a {type(trace).__name__}, allowed: a Trace")
-        return trace
+        return prepare.at_load(trace, self._settings["load"], self._settings["load_by"], seed)
+
+
+def _check(name: str, value: Any, kinds: Any, allowed: str) -> None:
+    if value is not None and not isinstance(value, kinds):
+        raise SmetricError(f"{name} is {value!r}, allowed: {allowed}")
 
 
 def _lists(value: Any) -> Any:

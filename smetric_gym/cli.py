@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,18 @@ smetric-gym COMMAND [KEY=VALUE ...]: route the requests of LLM agents over a sim
   fuzz         the event loop against the reference simulator    smetric-gym fuzz --clusters 300
 
 `smetric-gym evaluate --help` shows every group and key with its unit and range. Bad input: exit code 2.
+`smetric-gym --version` prints the version. The first run compiles the event loop, about half a minute.
+"""
+
+BENCH_USAGE = """\
+smetric-gym bench [KEY=VALUE ...]: measure speed and memory on this machine.
+
+  bench.path=FILE   a Mooncake JSONL trace for the first figure, instead of the built-in workload
+  bench.large=true  also run 512 instances with a million requests
+  output=FOLDER     where bench/bench.json is written (default: outputs)
+"""
+CALIBRATION_USAGE = """\
+smetric-gym calibration: print what the simulator says beside what was measured on real hardware. It takes no keys.
 """
 
 
@@ -34,6 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(USAGE, end="")
         return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"smetric-gym {version('smetric-gym')}")
+        return 0
     command, rest = arguments[0], arguments[1:]
     try:
         if command not in COMMANDS:
@@ -50,6 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output went away
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"smetric-gym: {where}{error.strerror or error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        words = str(error) or "an array did not fit"
+        print(f"smetric-gym: out of memory ({words}), allowed: fewer requests or instances", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -74,7 +99,10 @@ def _hydra(name: str, task: Callable[[DictConfig], Any], arguments: list[str]) -
             refused.append(error)
 
     before, shown = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
-    sys.argv = [f"smetric-gym {name}", *command_line(arguments), f"hydra.job.name={name}"]
+    given = command_line(arguments)
+    keys = [word for word in given if _is_override(word)]
+    flags = [word for word in given if not _is_override(word)]
+    sys.argv = [f"smetric-gym {name}", *keys, f"hydra.job.name={name}", *flags]  # Hydra wants them in this order
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, and we say it
     try:
         application = hydra.main(version_base="1.3", config_path=f"pkg://{CONF}", config_name="config")
@@ -88,6 +116,15 @@ def _hydra(name: str, task: Callable[[DictConfig], Any], arguments: list[str]) -
             os.environ["HYDRA_FULL_ERROR"] = shown
     if refused:
         raise refused[0]
+
+
+def _is_override(word: str) -> bool:
+    """True for KEY=VALUE, False for a flag and for what belongs to one."""
+    return "=" in word and not word.startswith("-")
+
+
+def _wants_help(arguments: list[str]) -> bool:
+    return "--help" in arguments or "-h" in arguments
 
 
 def _evaluate(arguments: list[str]) -> None:
@@ -117,16 +154,21 @@ def _bench(arguments: list[str]) -> None:
     from smetric_gym.experiment.tables import plain_table, terminal
     from smetric_gym.experiment.tasks import say_if_compiling
 
+    if _wants_help(arguments):
+        print(BENCH_USAGE, end="")
+        return
     given: dict[str, Any] = {"bench.path": None, "bench.large": "false", "output": "outputs"}
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if name not in given or not equals:
             raise SmetricError(unknown("key", name, list(given)) + " as KEY=VALUE")
         given[name] = value
+    large = given["bench.large"].lower()
+    if large not in ("true", "false"):
+        raise SmetricError(f"bench.large is {given['bench.large']!r}, allowed: true or false")
     console = terminal()
     say_if_compiling(console)
-    large = given["bench.large"] == "true"
-    rows = bench(given["bench.path"], large, say=lambda words: console.print(words, style="dim"))
+    rows = bench(given["bench.path"], large == "true", say=lambda words: console.print(words, style="dim"))
     columns = ("what", "value", "unit", "note")
     shown = [[row[name] for name in columns] for row in rows]
     console.print(plain_table(columns, shown, "Speed and memory on this machine"))
@@ -139,6 +181,9 @@ def _calibration(arguments: list[str]) -> None:
     from smetric_gym.cluster.calibration import calibration_table
     from smetric_gym.experiment.tables import number, plain_table, terminal
 
+    if _wants_help(arguments):
+        print(CALIBRATION_USAGE, end="")
+        return
     if arguments:
         raise SmetricError(f"calibration takes nothing, found {arguments[0]!r}")
     rows = []
@@ -146,7 +191,8 @@ def _calibration(arguments: list[str]) -> None:
         error, tolerance = check.error, check.tolerance
         state = "" if tolerance is None else "ok" if abs(error) <= tolerance else "MISSED"
         allowed = "" if tolerance is None else f"{100 * tolerance:.0f} %"
-        numbers = (number(check.measured), number(check.simulated), f"{100 * error:+.1f} %")
+        shown = "-" if math.isnan(error) else f"{100 * error:+.1f} %"
+        numbers = (number(check.measured), number(check.simulated), shown)
         rows.append((check.name, check.what, *numbers, allowed, state, check.source))
     columns = ("check", "what", "measured", "simulated", "error", "allowed", "", "source")
     terminal().print(plain_table(columns, rows, "The simulator against measurements on real hardware"))

@@ -147,7 +147,8 @@ class Scored:
         """Mean over windows of max / mean over instances; windows without load are left out.
 
         The load is prompt tokens in flight: from arrival to finish, or to hand-over when disaggregated. A
-        request whose instance went away counts on its last instance.
+        request whose instance went away counts on its last instance; an instance that is down counts in the
+        mean, without load.
         """
         windows = max(1, round(self.window_s / self.imbalance_window_s))
         load = self.in_flight_tokens(np.linspace(self.warm_up_s, self.end_s, windows + 1))
@@ -167,11 +168,11 @@ class Scored:
         return int(np.count_nonzero(self.outcome["reason"] == Reason[name]))
 
     def read_peak_bytes_per_s(self) -> float:
-        """Bytes loaded from the global tier by the requests admitted in the busiest 10 s, per second."""
+        """Bytes moved from the global tier for the requests admitted in the busiest 10 s, per second."""
         at = self.all["admitted_s"]
         inside = (at >= self.warm_up_s) & (at < self.end_s)
         bins = ((at[inside] - self.warm_up_s) // READ_PEAK_S).astype(np.int64)
-        tokens = np.bincount(bins, weights=self.all["global_hit_tokens"][inside], minlength=1)
+        tokens = np.bincount(bins, weights=self.all["read_tokens"][inside], minlength=1)
         return float(tokens.max() * self.kv_bytes_per_token / min(READ_PEAK_S, self.window_s))
 
     def saturation(self) -> str:

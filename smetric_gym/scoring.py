@@ -127,7 +127,7 @@ def ideal_reuse_ratio(run: Scored) -> float:
 
 @_score("max/mean")
 def load_imbalance(run: Scored) -> float:
-    """Mean over 60 s windows of max/mean over instances of time-averaged prompt tokens in flight."""
+    """Mean over windows of max/mean over instances, down or not, of time-averaged prompt tokens in flight."""
     return run.load_imbalance()
 
 
@@ -147,25 +147,25 @@ def migrations(run: Scored) -> int:
 
 @_score("requests")
 def overload_fallbacks(run: Scored) -> int:
-    """Scored requests that the policy sent elsewhere because the instance was overloaded."""
+    """Scored decisions that fell back to load balance because the instance with the hits was overloaded."""
     return run.count_reason("OVERLOAD")
 
 
 @_score("requests")
 def eviction_fallbacks(run: Scored) -> int:
-    """Scored requests that the policy sent elsewhere because their cache was evicted."""
+    """Scored decisions that fell back to load balance because the cache of the session was evicted."""
     return run.count_reason("EVICTED")
 
 
 @_score("bytes/s")
 def global_read_bytes_per_s(run: Scored) -> float:
-    """KV bytes that scored requests loaded from the global tier, per second of the window."""
-    return run.per_s(run.outcome["global_hit_tokens"]) * run.kv_bytes_per_token
+    """KV bytes moved from the global tier for scored requests, in whole chunks, per second of the window."""
+    return run.per_s(run.outcome["read_tokens"]) * run.kv_bytes_per_token
 
 
 @_score("bytes/s")
 def global_read_peak_bytes_per_s(run: Scored) -> float:
-    """The same of all requests admitted in the busiest 10 s of the window."""
+    """The same of all requests in the busiest 10 s of the window; each counts when it is admitted."""
     return run.read_peak_bytes_per_s()
 
 

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from smetric_gym.cli import COMMANDS, main
+
 SMALL = ("instances=2", "warm_up_s=10", "window_s=40")
 
 
@@ -28,9 +30,10 @@ def test_evaluate_writes_what_it_prints(tmp_path):
 
 
 def test_multirun_ends_with_one_table_and_is_not_run_twice(tmp_path):
-    command = ("evaluate", "--multirun", *SMALL, "policy.overload=1,inf", "hydra.sweep.dir=sweep")
+    command = ("evaluate", *SMALL, "policy.overload=1,inf", "--multirun", "hydra.sweep.dir=sweep")
     done = smetric_gym(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "policy.overload=1" in done.stdout and "+" not in done.stdout
     assert "2 runs" in done.stdout and "overload" in done.stdout
     assert len((tmp_path / "sweep" / "sweep.csv").read_text().splitlines()) == 3
     assert smetric_gym(*command, cwd=tmp_path).stdout.count("from the store") == 2
@@ -42,9 +45,14 @@ def test_multirun_ends_with_one_table_and_is_not_run_twice(tmp_path):
         (["evaluate", "lod=1"], "unknown key 'lod', did you mean load?"),
         (["evaluate", "instances=2", "slo.tpot_s=-1"], "slo.tpot_s is -1, allowed: more than 0 s"),
         (["evalute"], "did you mean evaluate"),
+        (["evaluate", "loads=[1]"], "evaluate takes no loads, which only compare heeds"),
+        (["compare", "policy=smetric"], "compare takes no policy, allowed: policies=[...]"),
+        (["evaluate", "load=1", "output=file/below"], "Not a directory"),
+        (["bench", "bench.large=1"], "bench.large is '1', allowed: true or false"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(arguments, words, tmp_path):
+    (tmp_path / "file").write_text("")
     done = smetric_gym(*arguments, cwd=tmp_path)
     assert done.returncode == 2 and words in done.stderr
     assert done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
@@ -65,8 +73,32 @@ def test_compare_audit_and_help(tmp_path):
     audited = smetric_gym("audit", "workload=trace1", "instances=2", "hydra.run.dir=a", cwd=tmp_path)
     assert audited.returncode == 0, audited.stderr
     assert {"audit.json", "audit.png"} <= {path.name for path in (tmp_path / "a").iterdir()}
-    shown = smetric_gym("evaluate", "--help", cwd=tmp_path)
+    shown = smetric_gym("evaluate", "policy=smetric", "--help", cwd=tmp_path)
     assert "s before the scored window, 0 or more" in shown.stdout and "paper_v2" in shown.stdout
+
+
+def test_flags_may_follow_keys(tmp_path):
+    shown = smetric_gym("evaluate", "load=1.25", "--cfg", "job", cwd=tmp_path)
+    assert shown.returncode == 0 and "load: 1.25" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [(["--version"], "smetric-gym "), (["bench", "--help"], "bench.large"), (["calibration", "-h"], "takes no keys")],
+)
+def test_short_answers(arguments, words, capsys):
+    assert main(arguments) == 0 and words in capsys.readouterr().out
+
+
+def test_too_little_memory_is_one_sentence(monkeypatch, capsys):
+    def much(arguments):
+        raise MemoryError("Unable to allocate 1 TiB")
+
+    monkeypatch.setitem(COMMANDS, "audit", much)
+    assert main(["audit"]) == 2
+    assert capsys.readouterr().err == (
+        "smetric-gym: out of memory (Unable to allocate 1 TiB), allowed: fewer requests or instances\n"
+    )
 
 
 @pytest.mark.parametrize("jobs", ["jobs=1", "jobs=2"])

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from smetric_gym.errors import SmetricError
-from smetric_gym.experiment.comparison import Comparison
+from smetric_gym.experiment.comparison import TARGET, Comparison, check_summary
 from smetric_gym.experiment.compiled import is_compiled
 from smetric_gym.experiment.evaluate import resolve, run
+from smetric_gym.experiment.prepare import check, check_boolean, check_workload
 from smetric_gym.experiment.prepare import policy as policy_of
-from smetric_gym.experiment.settings import choices, group_file
+from smetric_gym.experiment.settings import choices, group_file, no_function
 from smetric_gym.experiment.store import Store
+from smetric_gym.workload.trace import Trace
 
 Job = dict[str, Any]
 """Settings of one run; ``function`` in it is the policy where that is an object of Python."""
@@ -29,6 +31,7 @@ def compare(
     jobs: int = 2,
     store: str | Path | None = None,
     baseline: str | None = None,
+    target: str = TARGET,
     force: bool = False,
     progress: Callable[[int, int], Any] | None = None,
     **settings: Any,
@@ -42,6 +45,7 @@ def compare(
         jobs: processes.
         store: folder that keeps finished runs; the same call finds them again. None keeps nothing.
         baseline: policy that differences are taken to; None takes the best of the others.
+        target: score whose maximum is reported; prefill_tps_within_slo suits a disaggregated cluster.
         force: run again what the store already holds.
         progress: called with (finished, all) runs after each of them.
         **settings: as for `evaluate`.
@@ -49,19 +53,30 @@ def compare(
     Raises:
         SmetricError: one sentence about what makes no sense; finished runs are kept.
     """
+    for name in ("load", "seed"):
+        if name in settings:
+            raise SmetricError(f"compare takes no {name}, allowed: {name}s=[...]")
     values, trace, _ = resolve("smetric" if "smetric" in choices("policy") else None, settings)
-    runs = plan(values, policies, loads, seeds)
-    if trace is not None:
-        for job in runs:
-            job["trace"] = trace
+    runs = plan(values, policies, loads, seeds, trace=trace, baseline=baseline, target=target)
     records = run_all(runs, jobs=jobs, store=store, force=force, progress=progress)
-    return Comparison(records, baseline=baseline)
+    return Comparison(records, baseline=baseline, target=target)
 
 
 def plan(
-    settings: Mapping[str, Any], policies: Sequence[Any], loads: Sequence[float], seeds: Sequence[int]
+    settings: Mapping[str, Any],
+    policies: Sequence[Any],
+    loads: Sequence[float],
+    seeds: Sequence[int],
+    *,
+    trace: Trace | None = None,
+    baseline: str | None = None,
+    target: str = TARGET,
 ) -> list[Job]:
-    """The runs of a comparison, policies innermost, so that neighbours serve the same trace."""
+    """The runs of a comparison, policies innermost, so that neighbours serve the same trace.
+
+    Raises:
+        SmetricError: for whatever makes no sense in any of the runs, or in the summary after them.
+    """
     for name, values in (("policies", policies), ("loads", loads), ("seeds", seeds)):
         if isinstance(values, str) or not isinstance(values, Sequence) or not len(values):
             raise SmetricError(f"{name} is {values!r}, allowed: a list with at least one entry")
@@ -69,11 +84,19 @@ def plan(
     labels = [label for label, _, _ in chosen]
     for _, parameters, function in chosen:
         policy_of({**settings, "policy": parameters}, function)  # says now what is wrong with it
-    twice = {label for label in labels if labels.count(label) > 1}
-    if twice:
-        raise SmetricError(f"policies has {', '.join(sorted(twice))} more than once, allowed: each one once")
+    for name, values in (("policies", labels), ("loads", loads), ("seeds", seeds)):
+        twice = [str(value) for k, value in enumerate(values) if value in values[:k]]
+        if twice:
+            raise SmetricError(f"{name} has {', '.join(twice)} more than once, allowed: each one once")
+    check_summary(labels, baseline, target)
+    for load in loads:
+        for seed in seeds:
+            run_settings = {**settings, "load": load, "seed": seed}
+            config, _ = check(run_settings)
+            check_workload(run_settings, config.instances, trace)
+    given = {} if trace is None else {"trace": trace}
     return [
-        {**settings, "policy": parameters, "label": label, "function": function, "load": load, "seed": seed}
+        {**settings, "policy": parameters, "label": label, "function": function, "load": load, "seed": seed, **given}
         for load in loads
         for seed in seeds
         for label, parameters, function in chosen
@@ -83,6 +106,11 @@ def plan(
 def choice(policy: Any) -> tuple[str, dict[str, Any], Any]:
     """A policy of the list: its label, its settings, and its function where it is an object of Python."""
     if isinstance(policy, Mapping):
+        if not policy.get("name"):
+            found = ", ".join(map(str, policy)) or "nothing"
+            raise SmetricError(
+                f"policies has a mapping of {found}, without the key name, allowed: {{name: NAME, KEY: VALUE}}"
+            )
         changed = {name: value for name, value in policy.items() if name != "name"}
         label, parameters, function = choice(policy.get("name"))
         words = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -90,6 +118,8 @@ def choice(policy: Any) -> tuple[str, dict[str, Any], Any]:
     if isinstance(policy, str) and ":" in policy:
         return policy.rpartition(":")[2], {"name": policy}, None
     if isinstance(policy, str):
+        if policy.endswith(".py"):
+            raise SmetricError(no_function(policy))
         return policy, {**group_file("policy", policy), "name": policy}, None
     if callable(policy):
         return getattr(policy, "name", getattr(policy, "__name__", repr(policy))), {"name": None}, policy
@@ -107,6 +137,7 @@ def run_all(
     """Records of all runs, in their order; those that the store has are not run again."""
     if type(jobs) is not int or jobs < 1:
         raise SmetricError(f"jobs is {jobs!r}, allowed: a whole number, 1 or more")
+    check_boolean("force", force)
     folder = None if store is None else Path(store)
     records: list[dict[str, Any] | None] = [None if force else _stored(job, folder) for job in runs]
     todo = [k for k, record in enumerate(records) if record is None]

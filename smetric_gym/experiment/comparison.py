@@ -12,6 +12,7 @@ from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.settings import unknown
 from smetric_gym.experiment.store import as_json, write_whole
 from smetric_gym.experiment.tables import as_text, number, plain_table, write_csv
+from smetric_gym.scoring import SCORES
 
 TARGET = "tps_within_slo"
 AT_MAXIMUM = (
@@ -19,6 +20,19 @@ AT_MAXIMUM = (
     "sacrificed_share",
 )  # fmt: skip
 """Scores that the summary repeats from the run that gave each seed's maximum."""
+TARGETS = (
+    "tps_within_slo", "output_tps_within_slo", "prefill_tps_within_slo", "tps", "slo_attainment",
+    "local_hit_ratio", "global_hit_ratio", "reuse_ratio",
+)  # fmt: skip
+"""Scores of a policy of which more is better."""
+
+
+def check_summary(policies: Sequence[str], baseline: str | None, target: str) -> None:
+    """Refuse a baseline that is not compared, or a target whose maximum is not the best."""
+    if baseline is not None and baseline not in policies:
+        raise SmetricError(unknown("baseline", baseline, policies))
+    if target not in TARGETS:
+        raise SmetricError(unknown("target", target, TARGETS))
 
 
 class Comparison:
@@ -30,7 +44,7 @@ class Comparison:
     Args:
         records: from `evaluate.Result.record`, one per run, complete in policies x loads x seeds.
         baseline: policy that differences are taken to; None takes the best of the others.
-        target: the score that is maximised; prefill_tps_within_slo for a disaggregated cluster.
+        target: the score that is maximised, one of `TARGETS`; prefill_tps_within_slo for a disaggregated cluster.
     """
 
     def __init__(
@@ -41,8 +55,7 @@ class Comparison:
         self.loads = sorted({r["load"] for r in records})
         self.seeds = list(dict.fromkeys(r["scores"]["seed"] for r in records))
         self._by = {(r["policy"], r["load"], r["scores"]["seed"]): r for r in records}
-        if baseline is not None and baseline not in self.policies:
-            raise SmetricError(unknown("baseline", baseline, self.policies))
+        check_summary(self.policies, baseline, target)
 
     def record(self, policy: str, load: float, seed: int) -> Mapping[str, Any]:
         """The record of one run."""
@@ -78,12 +91,15 @@ class Comparison:
                 f"max_{self.target}": maximum.mean(),
                 "spread": _spread(maximum),
                 "load_at_max": float(np.mean([self.loads[k] for k in best])),
+                "lowest_load_at_max": self.loads[best.min()],
+                "highest_load_at_max": self.loads[best.max()],
                 "compared_to": rival or "",
                 "difference": np.nan,
                 "difference_spread": np.nan,
             }
             if rival is not None:
-                difference = maximum / self.maximum(rival) - 1
+                other = self.maximum(rival)
+                difference = np.divide(maximum, other, out=np.full_like(maximum, np.nan), where=other > 0) - 1
                 row["difference"], row["difference_spread"] = difference.mean(), _spread(difference)
             for score in AT_MAXIMUM:
                 values = self.values(policy, score)[best, np.arange(len(self.seeds))]
@@ -98,13 +114,17 @@ class Comparison:
 
     def tables(self) -> list:
         """The score over the loads, the maxima, and each policy at its maximum, as rich tables."""
-        target, seeds = self.target.replace("_", " "), len(self.seeds)
+        target, unit, seeds = self.target.replace("_", " "), SCORES[self.target].unit, len(self.seeds)
+
+        def shown(value: float) -> str:
+            return number(value, unit)
+
         maxima, there = [], []
         for row in self.summary():
             maxima.append((
                 row["policy"],
-                _plus_minus(row[f"max_{self.target}"], row["spread"], number),
-                f"{row['load_at_max']:.3g}" + "+" * row["max_at_edge"],
+                _plus_minus(row[f"max_{self.target}"], row["spread"], shown),
+                _loads(row) + "+" * row["max_at_edge"],
                 row["compared_to"],
                 _plus_minus(row["difference"], row["difference_spread"], _percent),
             ))  # fmt: skip
@@ -118,15 +138,17 @@ class Comparison:
         over = []
         for policy in self.policies:
             values = self.values(policy, self.target)
-            over.append((policy, *(_plus_minus(v.mean(), _spread(v), number) for v in values)))
+            over.append((policy, *(_plus_minus(v.mean(), _spread(v), shown) for v in values)))
         words = f"mean ± standard deviation over {seeds} seeds" if seeds > 1 else f"seed {self.seeds[0]}"
-        marked = "; load+: the highest that was run" if any(row[2].endswith("+") for row in maxima) else ""
+        edge = any(row[2].endswith("+") for row in maxima)
+        marked = "\n+: some seed has it at the highest load that was run, so more load may give more" if edge else ""
+        taken = ", taken per seed, then averaged" if seeds > 1 else ""
         shares = ("policy", "local hit", "global hit", "max/ mean", "outside SLO", "largest share", "state")
-        title = f"{target} (tokens/s), {words}"
+        title = f"{target}{'' if unit == 'share' else f' ({unit})'}, {words}"
         return [
             plain_table(("policy", *(f"load {load:g}" for load in self.loads)), over, title),
             plain_table(("policy", "maximum", "at load", "compared to", "difference"), maxima,
-                        f"Maximum over the loads{marked}"),
+                        f"Maximum over the loads{taken}{marked}"),
             plain_table(shares, there, "Each policy at its maximum"),
         ]  # fmt: skip
 
@@ -148,6 +170,12 @@ class Comparison:
         from smetric_gym.experiment.figures import draw_all
 
         return draw_all(self, Path(folder))
+
+
+def _loads(row: Mapping[str, Any]) -> str:
+    """The loads at which the seeds have their maxima: one, or the lowest and the highest."""
+    low, high = row["lowest_load_at_max"], row["highest_load_at_max"]
+    return f"{low:g}" if low == high else f"{low:g}-{high:g}"
 
 
 def _spread(values: np.ndarray) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smetric_gym.errors import SmetricError
-from smetric_gym.experiment.prepare import Setup, prepare
+from smetric_gym.experiment.prepare import Setup, at_load, prepare
 from smetric_gym.experiment.prepare import policy as policy_of
 from smetric_gym.experiment.settings import GROUPS, choices, compose
 from smetric_gym.experiment.store import RUN_KEYS
@@ -21,6 +22,13 @@ from smetric_gym.workload.trace import Trace
 if TYPE_CHECKING:
     from smetric_gym.agents.policy import Policy
 
+COMMAND_LINE = {
+    "experiment": "its values, one by one",
+    "requests_table": "tables.write_requests(folder, kind, result.scored)",
+    "output": "compare(..., store=FOLDER)",
+    **dict.fromkeys(("policies", "loads", "seeds", "baseline", "target", "jobs", "force"), "compare(...)"),
+}
+"""Keys of ``conf/config.yaml`` that a run from Python would not heed, and what does the same."""
 QUANTILES = 401
 HEAT_WINDOW_S = 30.0
 
@@ -82,7 +90,8 @@ def evaluate(
         progress: called now and then with the simulated time in s.
         **settings: whatever ``conf/config.yaml`` has. A group takes the name of one of its files
             (``cluster="mixed"``), a mapping of changes, or an object: ``workload`` a Trace or a path, ``slo``
-            an SLO. Nested values also go by dotted names: ``**{"cluster.loads": "async"}``.
+            an SLO. A Trace comes at ``load`` times its own rate, as a file does (``load_by``). Nested values
+            also go by dotted names: ``**{"cluster.loads": "async"}``.
 
     Returns:
         The scores by name, with ``outcome``, ``trace``, ``config`` and ``table()``.
@@ -104,8 +113,11 @@ def run(
     function: Callable | Policy | None = None,
     progress: Callable[[float], Any] | None = None,
 ) -> Result:
-    """The run that settings describe; `evaluate` for those who have settings already."""
+    """The run that settings describe, of ``trace`` at their load if it is given; see `evaluate`."""
     setup = prepare(settings, trace)
+    if trace is not None:
+        served = at_load(trace, settings["load"], settings["load_by"], setup.seed)
+        setup = replace(setup, trace=served)
     policy = policy_of(settings, function)
     policy.compile()
     cluster = setup.cluster(debug=settings["debug"])
@@ -125,6 +137,9 @@ def run(
 def resolve(policy: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Trace | None, Any]:
     """Settings, trace and policy function from what a Python caller gives (names, mappings or objects)."""
     given = dict(given)
+    for key in given:
+        if key in COMMAND_LINE:
+            raise SmetricError(f"{key} is a key of the command line, allowed in Python: {COMMAND_LINE[key]}")
     overrides, changes, trace, function = [], {}, None, None
     if isinstance(policy, str) and policy in choices("policy"):
         given["policy"] = policy
@@ -138,6 +153,11 @@ def resolve(policy: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Trac
     workload = given.get("workload")
     if isinstance(workload, Trace):
         trace = given.pop("workload")
+    elif callable(workload):
+        raise SmetricError("workload is a function, which only environments take, allowed: a Trace, a path or a name")
+    elif isinstance(workload, Mapping) and "path" in workload:
+        changes.update(_flat("workload", workload))
+        given["workload"] = "file"
     elif isinstance(workload, (str, Path)) and set(str(workload)) & set("/."):
         given["workload"], changes["workload.path"] = "file", str(workload)
     if isinstance(given.get("slo"), SLO):

@@ -10,15 +10,18 @@ import matplotlib
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from smetric_gym.experiment.store import as_json, write_whole
 from smetric_gym.experiment.tables import write_csv
+from smetric_gym.scoring import SCORES
 
 if TYPE_CHECKING:
     from smetric_gym.experiment.comparison import Comparison
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31")
 """Okabe and Ito's colours, told apart by readers with any colour vision; markers and dashes say it again."""
+WHY = "the load of the best maximum"
 MARKERS, DASHES = "osD^vPX*", ("-", "--", "-.", ":")
 STYLE: dict[Any, Any] = {  # Matplotlib types the keys as a Literal of all its settings
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3,
@@ -36,23 +39,26 @@ def draw_all(comparison: Comparison, folder: Path) -> list[Path]:
 def draw_loads(comparison: Comparison, folder: Path) -> Path:
     """The target score over the load: mean over seeds, band from the lowest to the highest seed."""
     rows = []
+    unit = SCORES[comparison.target].unit
+    scale, label = (0.01, "%") if unit == "share" else (1000, f"thousand {unit}")
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(6.4, 4.2), layout="constrained")
         axes = figure.subplots()
         for k, policy in enumerate(comparison.policies):
-            values = comparison.values(policy, comparison.target) / 1000
+            values = comparison.values(policy, comparison.target) / scale
             mean, low, high = values.mean(axis=1), values.min(axis=1), values.max(axis=1)
             axes.plot(comparison.loads, mean, label=policy, **_line(k), marker=MARKERS[k % len(MARKERS)])
             axes.fill_between(comparison.loads, low, high, color=_colour(k), alpha=0.15, linewidth=0)
             for load, row in zip(comparison.loads, values, strict=True):
-                for seed, value in zip(comparison.seeds, row * 1000, strict=True):
+                for seed, value in zip(comparison.seeds, row * scale, strict=True):
                     rows.append({"policy": policy, "load": load, "seed": seed, comparison.target: value})
         many = len(comparison.seeds) > 1
         words = " (line: mean, band: all seeds)" if many else ""
         axes.set(xlabel="offered load (multiple of the base rate)", title=comparison.target + words)
-        axes.set(ylabel="thousand tokens per second")
+        axes.set(ylabel=label)
         axes.set_xticks(comparison.loads, [f"{load:g}" for load in comparison.loads])
-        axes.set_ylim(bottom=0)
+        best = np.nanmax([0.0, *(row[comparison.target] for row in rows)]) / scale
+        axes.set_ylim(0, 1.08 * best if best > 0 else 1)  # room for the markers at the top
         axes.legend()
     write_csv(folder / "load.csv", rows)
     return _save(figure, folder / "load.png")
@@ -123,7 +129,7 @@ def draw_heat(comparison: Comparison, folder: Path) -> Path:
             axes.set_xlabel("minutes (dashed: end of the warm-up)")
             axes.tick_params(labelbottom=True)
         figure.colorbar(image, ax=grid, label="thousand prompt tokens in flight", extend="max")
-        title = f"Load of the instances at load {load:g}, seed {seed}"
+        title = f"Load of the instances at load {load:g} ({WHY}), seed {seed}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     write_whole(folder / "heat.json", as_json({"edges_min": edges, "thousand_tokens_in_flight": heat}))
     return _save(figure, folder / "heat.png")
@@ -154,8 +160,10 @@ def draw_latencies(comparison: Comparison, folder: Path) -> Path:
                 axes.set_xlim(max(np.percentile(times, 0.5), 1e-3), max(times.max(), 1.2 * (line or 0)))
             axes.set(xscale="log", xlabel=label, ylim=(0, 100))
             axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_minor_locator(LogLocator(subs=(2, 5)))
+            axes.xaxis.set_minor_formatter("{x:g}")
         grid[0].set(ylabel="share of requests (%)",
-                    title=f"Latencies at load {load:g}, seed {seed}")  # fmt: skip
+                    title=f"Latencies at load {load:g} ({WHY}), seed {seed}")  # fmt: skip
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     write_whole(folder / "latency.json", as_json(data))
     return _save(figure, folder / "latency.png")

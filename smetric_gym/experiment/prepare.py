@@ -11,15 +11,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from smetric_gym.cluster import Cluster, ClusterConfig
-from smetric_gym.cluster.cluster import LATEST_S
+from smetric_gym.cluster.cluster import LATEST_S, MODES
 from smetric_gym.errors import SmetricError
-from smetric_gym.experiment.settings import unknown
+from smetric_gym.experiment.settings import unknown, unknown_key
 from smetric_gym.measures import Scored
 from smetric_gym.slo import SLO
 from smetric_gym.workload.trace import Trace
 
 if TYPE_CHECKING:
     from smetric_gym.agents.policy import Policy
+    from smetric_gym.workload.synthetic_config import SyntheticConfig
+
+LOAD_BY = ("sessions", "time")
 
 
 @dataclass(frozen=True)
@@ -79,14 +82,12 @@ def prepare(settings: Mapping[str, Any], trace: Trace | None = None) -> Setup:
 
     Args:
         settings: from `settings.compose` or `settings.settings_of`.
-        trace: served instead of the workload of the settings.
+        trace: served as it is, instead of the workload of the settings; `at_load` scales it.
 
     Raises:
         SmetricError: naming the key that makes no sense, or whatever the trace's reader found.
     """
-    _check_numbers(settings)
-    config = cluster_config(settings["cluster"])
-    slo = _made(SLO, settings["slo"], "slo")
+    config, slo = check(settings)
     if trace is None:
         trace = workload(settings, config.instances)
     return Setup(
@@ -101,6 +102,42 @@ def prepare(settings: Mapping[str, Any], trace: Trace | None = None) -> Setup:
     )
 
 
+def check(settings: Mapping[str, Any]) -> tuple[ClusterConfig, SLO]:
+    """The cluster and the limits of settings; refuses whatever makes no sense beside the workload."""
+    _check_numbers(settings)
+    check_boolean("debug", settings["debug"])
+    for name, allowed in (("load_by", LOAD_BY), ("arrival_mode", MODES)):
+        if settings[name] not in allowed:
+            raise SmetricError(unknown(name, settings[name], allowed))
+    return cluster_config(settings["cluster"]), _made(SLO, settings["slo"], "slo")
+
+
+def check_boolean(name: str, value: Any) -> None:
+    """Refuse what only looks like true or false."""
+    if not isinstance(value, bool):
+        raise SmetricError(f"{name} is {value!r}, allowed: true or false")
+
+
+def check_workload(settings: Mapping[str, Any], instances: int, trace: Trace | None = None) -> None:
+    """Refuse keys, a size or a load of the workload that make no sense, without reading or drawing it.
+
+    Args:
+        settings: of one run.
+        instances: of the cluster that take requests.
+        trace: served instead of the workload of the settings.
+    """
+    from smetric_gym.workload.synthetic import check_size
+
+    values, load = settings["workload"], settings["load"]
+    if trace is None and "preset" in values:
+        duration_s = settings["warm_up_s"] + settings["window_s"]
+        check_size(_synthetic_config(values), instances=instances, load=load, duration_s=duration_s)
+        return
+    if trace is None:
+        _check_reader_keys(values)
+    _check_load(load, settings["load_by"])
+
+
 def cluster_config(values: Mapping[str, Any]) -> ClusterConfig:
     """The cluster of the settings ``cluster``; lists become tuples."""
     values = dict(values)
@@ -109,7 +146,8 @@ def cluster_config(values: Mapping[str, Any]) -> ClusterConfig:
     if not isinstance(values.get("schedule", ()), (list, tuple)):
         found = values["schedule"]
         raise SmetricError(f"cluster.schedule is {found!r}, allowed: a list of [time_s, instance, up]")
-    values["schedule"] = tuple(tuple(row) for row in values.get("schedule", ()))
+    rows = values.get("schedule", ())  # ClusterConfig says which row is none
+    values["schedule"] = tuple(tuple(row) if isinstance(row, (list, tuple)) else row for row in rows)
     return _made(ClusterConfig, values, "cluster")
 
 
@@ -139,37 +177,69 @@ def _workload(key: str) -> Trace:
 
 
 def _synthetic(values: dict[str, Any], instances: int, load: float, duration_s: float, seed: int) -> Trace:
-    from smetric_gym.workload.presets import PRESETS
-    from smetric_gym.workload.synthetic import SyntheticConfig, generate
+    from smetric_gym.workload.synthetic import generate
 
+    return generate(
+        _synthetic_config(values), instances=instances, load=load, duration_s=duration_s, seed=seed
+    )
+
+
+def _synthetic_config(values: Mapping[str, Any]) -> SyntheticConfig:
+    from smetric_gym.workload.presets import PRESETS
+    from smetric_gym.workload.synthetic import SyntheticConfig
+
+    values = dict(values)
     preset = values.pop("preset")
     if preset not in PRESETS:
         raise SmetricError(unknown("workload.preset", preset, sorted(PRESETS)))
     base = {f.name: getattr(PRESETS[preset], f.name) for f in fields(SyntheticConfig)}
-    config = _made(SyntheticConfig, base | values, "workload")
-    return generate(config, instances=instances, load=load, duration_s=duration_s, seed=seed)
+    return _made(SyntheticConfig, base | values, "workload")
 
 
 def _recorded(values: dict[str, Any], load: float, load_by: str, seed: int) -> Trace:
     from smetric_gym.workload.readers import read_trace
+
+    _check_reader_keys(values)
+    _check_load(load, load_by)
+    return at_load(read_trace(seed=seed, **values), load, load_by, seed)
+
+
+def at_load(trace: Trace, load: float, load_by: str, seed: int) -> Trace:
+    """A trace at a multiple of its own rate.
+
+    Args:
+        trace: what arrives at load 1; left as it is.
+        load: above 0.
+        load_by: "sessions" keeps a random share of the whole sessions (load up to 1), "time" squeezes the times.
+        seed: of the sessions that are kept.
+
+    Raises:
+        SmetricError: when sessions would have to be added.
+    """
     from smetric_gym.workload.sampling import sample_sessions, stretch_time
 
-    if load_by not in ("sessions", "time"):
-        raise SmetricError(unknown("load_by", load_by, ["sessions", "time"]))
-    known = inspect.signature(read_trace).parameters
-    for name in values:
-        if name not in known:
-            raise SmetricError(f"unknown key: {unknown('workload', name, [n for n in known if n != 'seed'])}")
-    trace = read_trace(seed=seed, **values)
+    _check_load(load, load_by)
     if load == 1:
         return trace
-    if load_by == "time":
-        return stretch_time(trace, 1 / load)
-    if load > 1:
+    return stretch_time(trace, 1 / load) if load_by == "time" else sample_sessions(trace, load, seed)
+
+
+def _check_load(load: float, load_by: str) -> None:
+    if load_by not in LOAD_BY:
+        raise SmetricError(unknown("load_by", load_by, LOAD_BY))
+    if load > 1 and load_by == "sessions":
         raise SmetricError(
             f"load is {load}, but load_by=sessions only thins a recorded trace: use up to 1, or load_by=time"
         )
-    return sample_sessions(trace, load, seed)
+
+
+def _check_reader_keys(values: Mapping[str, Any]) -> None:
+    from smetric_gym.workload.readers import read_trace
+
+    known = [name for name in inspect.signature(read_trace).parameters if name != "seed"]
+    for name in values:
+        if name not in known:
+            raise unknown_key("workload", name, known)
 
 
 def _made(kind, values: Mapping[str, Any], group: str):
@@ -177,7 +247,7 @@ def _made(kind, values: Mapping[str, Any], group: str):
     allowed = [f.name for f in fields(kind)]
     for name in values:
         if name not in allowed:
-            raise SmetricError(f"unknown key: {unknown(group, name, allowed)}")
+            raise unknown_key(group, name, allowed)
     try:
         return kind(**values)
     except SmetricError:

@@ -80,11 +80,20 @@ def command_line(arguments: Iterable[str]) -> list[str]:
     """Arguments as Hydra wants them.
 
     ``policy=mine.py:cheapest`` is no file of ``conf/policy``: it becomes the name of ``policy=custom``. Keys
-    that only the workload or the policy can check become additions.
+    that only the workload or the policy can check become additions; a ``+`` adds no other key.
+
+    Raises:
+        SmetricError: for ``~KEY``, since every key is needed, and for a policy file without its function.
     """
     result = []
     for argument in arguments:
+        if argument.startswith("~") and not argument.startswith("~hydra"):
+            raise SmetricError(f"{argument!r} removes a key, and every key is needed, allowed: KEY=VALUE")
+        if argument.startswith("+") and not argument.lstrip("+").startswith("hydra"):
+            argument = argument.lstrip("+")
         key, equals, value = argument.partition("=")
+        if key == "policy" and value.strip("'\"").endswith(".py"):
+            raise SmetricError(no_function(value.strip("'\"")))
         if key == "policy" and ":" in value and "," not in value:
             name = value.strip("'\"")
             result += ["policy=custom", f"++policy.name='{name}'"]
@@ -93,6 +102,11 @@ def command_line(arguments: Iterable[str]) -> list[str]:
         else:
             result.append(argument)
     return result
+
+
+def no_function(file: str) -> str:
+    """One sentence about a policy file without the function in it."""
+    return f"policy is {file!r}, which names no function, allowed: {file}:FUNCTION"
 
 
 def choices(group: str) -> list[str]:
@@ -109,11 +123,20 @@ def group_file(group: str, name: str) -> dict[str, Any]:
 
 def unknown(what: str, found: Any, allowed: Sequence[str]) -> str:
     """One sentence about a name that does not exist, with the nearest one that does."""
+    return f"{what} is {found!r}{_meant(found, allowed)}"
+
+
+def unknown_key(group: str, name: str, allowed: Sequence[str]) -> SmetricError:
+    """``GROUP.NAME`` is no key of a group that has only the keys ``allowed``."""
+    return SmetricError(f"unknown key {group}.{name}{_meant(name, allowed)}")
+
+
+def _meant(found: Any, allowed: Sequence[str]) -> str:
     near = difflib.get_close_matches(str(found), allowed, 1, 0.5)
     hint = f" (did you mean {near[0]}?)" if near else ""
     if near and len(allowed) > MANY:
-        return f"{what} is {found!r}{hint}, allowed: {len(allowed)} names, among them {near[0]}"
-    return f"{what} is {found!r}{hint}, allowed: {', '.join(allowed)}"
+        return f"{hint}, allowed: {len(allowed)} names, among them {near[0]}"
+    return f"{hint}, allowed: {', '.join(allowed)}"
 
 
 # -- what Hydra and OmegaConf complain about, in one sentence

@@ -110,7 +110,8 @@ def _source() -> str:
 
     package = Path(__file__).parents[1]
     roots = [package / "cluster", package / "workload", Path(smetric_gym.agents.__path__[0])]
-    files = [package / "scoring.py", package / "measures.py", package / "experiment" / "evaluate.py"]
+    files = [package / f"{name}.py" for name in ("scoring", "measures", "slo")]
+    files += [package / "experiment" / f"{name}.py" for name in ("evaluate", "prepare")]
     files += sorted((Path(smetric_gym.conf.__path__[0]) / "hardware").glob("*.yaml"))
     for root in roots:
         files += sorted(root.rglob("*.py"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,11 +17,15 @@ from smetric_gym.experiment.compare import plan, run_all
 from smetric_gym.experiment.comparison import Comparison
 from smetric_gym.experiment.compiled import COMPILING, is_compiled
 from smetric_gym.experiment.evaluate import run
-from smetric_gym.experiment.prepare import workload
+from smetric_gym.experiment.prepare import check_boolean, workload
 from smetric_gym.experiment.settings import settings_of
 from smetric_gym.experiment.store import Store, as_json, write_whole
 from smetric_gym.experiment.sweep import RUN_FILE, SWEPT_FILE
 from smetric_gym.experiment.tables import REQUEST_TABLES, number, plain_table, scores_table, terminal, write_requests
+
+OF_COMPARE = ("policies", "loads", "seeds", "baseline", "target", "jobs")
+OF_RUN = ("policy", "load", "seed")
+"""Keys that only one of the commands heeds, so that the other refuses them."""
 
 
 def evaluate_task(config: DictConfig) -> None:
@@ -29,6 +33,8 @@ def evaluate_task(config: DictConfig) -> None:
     console, hydra = terminal(), HydraConfig.get()
     settings, folder = settings_of(config), Path(hydra.runtime.output_dir)
     wanted = settings["requests_table"]
+    _refuse(hydra.overrides.task, OF_COMPARE, "evaluate takes no {0}, which only compare heeds")
+    check_boolean("force", settings["force"])
     if wanted not in REQUEST_TABLES:
         raise SmetricError(f"requests_table is {wanted!r}, allowed: {', '.join(REQUEST_TABLES)}")
     store = Store(Path(settings["output"]) / "store")
@@ -49,7 +55,8 @@ def evaluate_task(config: DictConfig) -> None:
         swept = dict(item.lstrip("+~").partition("=")[::2] for item in hydra.overrides.task)
         write_whole(folder / SWEPT_FILE, as_json({name: value for name, value in swept.items() if value}))
         words = f"{record['scores']['tps_within_slo']:,.0f} tokens/s within SLO"
-        console.print(f"{', '.join(hydra.overrides.task)}: {words}{' (from the store)' if found else ''}")
+        changed = ", ".join(item.lstrip("+") for item in hydra.overrides.task)
+        console.print(f"{changed}: {words}{' (from the store)' if found else ''}")
         return
     scores = {name: float("nan") if value is None else value for name, value in record["scores"].items()}
     cluster, name = settings["cluster"], record["trace"]["name"]
@@ -63,7 +70,11 @@ def compare_task(config: DictConfig) -> None:
     """A comparison: tables on the terminal; files and figures in Hydra's output folder."""
     console = terminal()
     settings, folder = settings_of(config), Path(HydraConfig.get().runtime.output_dir)
-    runs = plan(settings, settings["policies"], settings["loads"], settings["seeds"])
+    instead = "compare takes no {0}, allowed: policies=[...], loads=[...] and seeds=[...]"
+    _refuse(HydraConfig.get().overrides.task, OF_RUN, instead)
+    how = {"baseline": settings["baseline"], "target": settings["target"]}
+    runs = plan(settings, settings["policies"], settings["loads"], settings["seeds"], **how)
+    check_boolean("force", settings["force"])
     say_if_compiling(console)
     store, finished = Path(settings["output"]) / "store", 0
     with progress_bar(console, len(runs), "runs") as progress:
@@ -74,15 +85,16 @@ def compare_task(config: DictConfig) -> None:
             progress(done)
 
         try:
-            how = {"jobs": settings["jobs"], "store": store, "force": settings["force"]}
-            records = run_all(runs, **how, progress=after)
+            records = run_all(
+                runs, jobs=settings["jobs"], store=store, force=settings["force"], progress=after
+            )
         except KeyboardInterrupt:
             console.print(
                 f"interrupted: {finished} of {len(runs)} runs are finished and kept in {store}; the same "
                 "command goes on from there"
             )
             raise
-    comparison = Comparison(records, settings["baseline"], settings["target"])
+    comparison = Comparison(records, **how)
     for table in comparison.tables():
         console.print(table)
     comparison.save(folder)
@@ -112,6 +124,14 @@ def audit_task(config: DictConfig) -> None:
     write_whole(folder / "audit.json", as_json(found.as_dict()))
     draw(found, folder / "audit.png")
     console.print(f"numbers and figure written to {folder}")
+
+
+def _refuse(overrides: Iterable[str], keys: Iterable[str], words: str) -> None:
+    """Refuse keys on the command line that would change nothing."""
+    for override in overrides:
+        key = override.lstrip("+").partition("=")[0]
+        if key.partition(".")[0] in keys:
+            raise SmetricError(words.format(key))
 
 
 @contextmanager

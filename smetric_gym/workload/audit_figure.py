@@ -10,6 +10,9 @@ from smetric_gym.workload.audit import Audit
 
 # Okabe and Ito's palette: told apart by colour-blind readers and in grey.
 _SYSTEM, _SAME, _OTHER, _LINE = "#E69F00", "#0072B2", "#56B4E9", "#D55E00"
+MOST_BINS = 300
+LABEL_SHARE = 0.05
+"""A narrower warm-up has no room for its label."""
 
 
 def draw(audit: Audit, path: str | Path) -> Path:
@@ -42,14 +45,26 @@ def draw(audit: Audit, path: str | Path) -> Path:
     return path
 
 
+def _binned(minutes: np.ndarray) -> tuple[np.ndarray, int]:
+    """The minutes, or sums over as many of them that at most ``MOST_BINS`` remain; and how many minutes each has."""
+    width = -(-len(minutes) // MOST_BINS)
+    starts = np.arange(0, len(minutes), width)
+    bins = minutes[starts]
+    for name in ("requests", "prompt", "system", "same", "other"):
+        bins[name] = np.add.reduceat(minutes[name], starts)
+    return bins, width
+
+
 def _reuse(panel, audit: Audit) -> None:
     panel.set_title("Prompt tokens that an infinite store holds, per minute")
     panel.set_xlabel("time (min)")
     panel.set_ylabel("share of prompt tokens (%)")
     if not audit.has_content:
         return _nothing(panel, "the trace has lengths only")
-    m = audit.minutes
-    x = np.append(m["start_s"], m["start_s"][-1] + 60) / 60
+    m, width = _binned(audit.minutes)
+    if width > 1:
+        panel.set_title(f"Prompt tokens that an infinite store holds, per {width} min")
+    x = np.append(m["start_s"] / 60, len(audit.minutes))
     share = {n: 100 * m[n] / np.maximum(m["prompt"], 1) for n in ("same", "other", "system")}
     below = np.zeros(len(m))
     v = audit.values
@@ -68,7 +83,8 @@ def _reuse(panel, audit: Audit) -> None:
     panel.annotate(f"mean {v['ideal_reuse']:.1%}", (x[-1], 103), ha="right", fontsize=9)
     if audit.warm_up_s:
         panel.axvspan(0, audit.warm_up_s / 60, color="white", alpha=0.55, linewidth=0)
-        panel.annotate("warm-up", (audit.warm_up_s / 120, 103), ha="center", fontsize=9)
+        if audit.warm_up_s / 60 >= LABEL_SHARE * x[-1]:
+            panel.annotate("warm-up", (audit.warm_up_s / 120, 103), ha="center", fontsize=9)
     panel.set_xlim(x[0], x[-1])
     panel.set_ylim(0, 112)
     panel.legend(loc="lower right", fontsize=9, framealpha=0.9, reverse=True)
@@ -114,16 +130,23 @@ def _balance(panel, audit: Audit) -> None:
     panel.set_ylabel("fullest instance / mean (ratio)")
     if not np.isfinite(audit.balance).any():
         return _nothing(panel, "needs the number of instances and a full minute")
-    x = np.arange(len(audit.balance)) + np.ceil(audit.warm_up_s / 60) + 0.5
+    width = -(-len(audit.balance) // MOST_BINS)
+    starts = np.arange(0, len(audit.balance), width)
+    known = np.isfinite(audit.balance)
+    sums, counts = (np.add.reduceat(a, starts) for a in (np.where(known, audit.balance, 0), known.astype(int)))
+    balance = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+    if width > 1:
+        panel.set_title(f"Imbalance under least in-flight tokens, mean of {width} minutes")
+    x = starts + np.ceil(audit.warm_up_s / 60) + width / 2
     for ratio, name, label, colour, marker in (
-        (audit.balance[:, 1], "sent", "tokens sent", _LINE, "s"),
-        (audit.balance[:, 0], "in_flight", "tokens in flight", _SAME, "o"),
+        (balance[:, 1], "sent", "tokens sent", _LINE, "s"),
+        (balance[:, 0], "in_flight", "tokens in flight", _SAME, "o"),
     ):
         median = audit.values[f"{name}_max_over_mean"]
         text = f"{label}: median {median:.2f}"
         panel.plot(x, ratio, color=colour, marker=marker, markersize=3.5, linewidth=1, label=text)
         panel.axhline(median, color=colour, linewidth=1, linestyle="--")
-    panel.set_ylim(1, max(2.5, 1.2 * np.nanmax(audit.balance)))
+    panel.set_ylim(1, max(2.5, 1.2 * np.nanmax(balance)))
     panel.grid(alpha=0.3)
     panel.legend(loc="upper right", fontsize=9, ncols=2)
 

@@ -15,6 +15,9 @@ from smetric_gym.workload.synthetic_config import SyntheticConfig
 from smetric_gym.workload.trace import REQUEST, Trace
 from smetric_gym.workload.window import cut_window
 
+MOST_REQUESTS = 5e7
+"""Requests that are drawn at most; they would need several GB of memory."""
+
 
 def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s: float, seed: int) -> Trace:
     """Draw the requests that reach a cluster in ``[0, duration_s)``, in a steady state from the first moment.
@@ -48,6 +51,7 @@ def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s
     ):
         if not allowed:
             raise SmetricError(f"workload.{name} is {value}, allowed: {words}")
+    check_size(config, instances=instances, load=load, duration_s=duration_s)
     rate = session_rate(config, instances=instances, load=load)
     starts, numbers = _session_starts(config, rate, duration_s, seed)
     rows = _draw(config, starts, numbers, duration_s, seed)[0]
@@ -59,6 +63,17 @@ def generate(config: SyntheticConfig, *, instances: int, load: float, duration_s
     return Trace.build(
         requests, name=config.name, report={"sessions under way at the start": _under_way(requests)}
     )
+
+
+def check_size(config: SyntheticConfig, *, instances: int, load: float, duration_s: float) -> None:
+    """Refuse a workload of more than `MOST_REQUESTS`, counting those before 0 that bring the steady state."""
+    seconds = duration_s + config.age_s
+    count = config.requests_per_minute / 60.0 * instances * load * seconds
+    if count > MOST_REQUESTS:
+        raise SmetricError(
+            f"the workload has about {count:.1e} requests (workload.requests_per_minute {config.requests_per_minute:g} "
+            f"x {instances} instances x load {load:g} over {seconds:g} s), allowed: up to {MOST_REQUESTS:.0e}"
+        )
 
 
 def session_rate(config: SyntheticConfig, *, instances: int, load: float) -> float:
@@ -159,4 +174,12 @@ def _under_way(requests: np.ndarray) -> int:
     return int((requests["turn"][first] > 0).sum())
 
 
-__all__ = ["SyntheticConfig", "generate", "parameters", "requests_per_family", "session_rate"]
+__all__ = [
+    "MOST_REQUESTS",
+    "SyntheticConfig",
+    "check_size",
+    "generate",
+    "parameters",
+    "requests_per_family",
+    "session_rate",
+]

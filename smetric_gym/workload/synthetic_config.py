@@ -160,17 +160,15 @@ class SyntheticConfig:
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
-            if isinstance(value, str):
-                continue
-            if isinstance(value, (tuple, list)):
+            if f.name == "name":
+                if not isinstance(value, str):
+                    raise SmetricError(f"workload.name is {value!r}, allowed: a text")
+            elif isinstance(f.default, tuple):
+                several = isinstance(value, (tuple, list)) and len(value) > 0
+                if not several or not all(_is_number(v) and v > 0 for v in value):
+                    raise SmetricError(f"workload.{f.name} is {value!r}, allowed: a list of numbers above 0")
                 object.__setattr__(self, f.name, tuple(value))
-                if not value or not all(math.isfinite(v) and v > 0 for v in value):
-                    raise SmetricError(
-                        f"workload.{f.name} is {value}, allowed: numbers above 0, at least one"
-                    )
-            elif isinstance(value, bool) or not (
-                isinstance(value, (int, float)) and math.isfinite(value) and value >= 0
-            ):
+            elif not _is_number(value) or value < 0:
                 raise SmetricError(f"workload.{f.name} is {value!r}, allowed: a number of 0 or more")
             elif f.name in _SHARES and value > 1:
                 raise SmetricError(f"workload.{f.name} is {value}, allowed: a share between 0 and 1")
@@ -188,3 +186,7 @@ class SyntheticConfig:
                 f"workload.context_tokens is {self.context_tokens:g}, "
                 "allowed: at least 4 times the longest of system_tokens"
             )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

@@ -127,7 +127,7 @@ def test_smetric_v2():
     assert decide("smetric_v2", view(0.2, 0.99, 0.1), make_request(), slack=1.1) == (1, Reason.STICK)
     assert decide("smetric_v2", view(0.95, 5, 0.99), make_request()) == (1, Reason.STICK), "nobody can"
     assert decide("smetric_v2", view(0.2, 0.1, 0.1), make_request(messages=0)) == (1, Reason.FIRST_TURN)
-    assert decide("smetric_v2", view(0.2, 0.3, 0.1), make_request(), hit_ratio=1) == (2, Reason.EVICTED)
+    assert decide("smetric_v2", view(0.2, 0.3, 0.1), make_request(), hit_ratio=0.999) == (2, Reason.EVICTED)
     # 1000 tokens in the global tier: the least instance computes 200, 11.1 ms
     late = make_request(global_hit_tokens=1000, ttft_limit_s=1.02)
     assert decide("smetric_v2", view(1.0, 1.1, 1.1), late) == (1, Reason.STICK)
@@ -173,12 +173,17 @@ def test_lmetric_v1_zero_load():
 
 def test_load_policies():
     view = make_view(3, in_flight=[3, 2, 4], unprefilled_tokens=[9, 5, 1])
-    view["running"], view["waiting"] = [0, 2, 3], [3, 0, 1]
+    view["running"] = [0, 2, 3]
     assert decide("load_balance", view, make_request())[0] == 1
     assert decide("load_balance", view, make_request(), disaggregated=True)[0] == 2
     assert decide("vllm", view, make_request())[0] == 1  # 12, 2, 7
-    view["running"], view["waiting"] = [0, 5, 3], [1, 0, 1]  # 4, 5, 7
+    view["in_flight"], view["running"] = [1, 5, 4], [0, 5, 3]  # 4, 5, 7
     assert decide("vllm", view, make_request())[0] == 0
+    view["in_flight"] = [3, 5, 4]  # two more picked for instance 0, which has not got them yet: 12, 5, 7
+    assert decide("vllm", view, make_request())[0] == 1
+    view["in_flight"], view["running"] = [1, 1, 1], [4, 1, 2]  # late news: nobody waits, 4, 1, 2
+    assert decide("vllm", view, make_request())[0] == 1
+    view["in_flight"], view["running"] = [3, 2, 4], 0
     assert decide("always_busiest", view, make_request())[0] == 2
     assert decide("always_busiest", make_view(3), make_request())[0] == 0
 

@@ -61,6 +61,18 @@ def test_a_policy_in_a_file(tmp_path):
         assert again.compiled and again(view.view(np.ndarray), make_request(), again.new_memory(0)) == 1
 
 
+def test_a_policy_file_imports_the_helper_beside_it(tmp_path):
+    text = "from a_helper import find\n\ndef mine(view, request, memory, params):\n    return find(view)\n"
+    before = list(sys.path)
+    for k, function in enumerate(("argmin", "argmax")):
+        folder = tmp_path / function
+        folder.mkdir()
+        write(folder, f"def find(view):\n    return int(view.in_flight.{function}())\n", "a_helper.py")
+        policy = load_policy(f"{write(folder, text)}:mine")
+        assert policy(make_view(2, in_flight=[0, 1]), make_request(), policy.new_memory(0)) == k
+    assert sys.path == before
+
+
 def test_parameters_without_a_class_are_those_given():
     def mine(view, request, memory, params):
         return int(params.alpha + params.beta)
@@ -103,7 +115,8 @@ def test_words_and_auto():
         ("smetric", {"overload": 0}, "overload is 0, allowed: a number, more than 0"),
         ("smetric", {"overload": float("nan")}, "overload is nan"),
         ("smetric", {"overload": "much"}, "overload is 'much'"),
-        ("smetric", {"hit_ratio": 1.5}, "hit_ratio is 1.5, allowed: a number, 0 to 1"),
+        ("smetric", {"hit_ratio": 1.5}, "hit_ratio is 1.5, allowed: a number, 0 or more and below 1"),
+        ("smetric", {"hit_ratio": 1}, "hit_ratio is 1, allowed"),
         ("bailian", {"lam": -0.1}, "lam is -0.1"),
         ("smetric", {"ties": "last"}, "ties is 'last', allowed: first, round_robin"),
         ("smetric", {"ties": 9}, "ties is 9"),

@@ -58,6 +58,10 @@ def test_the_end_of_an_episode_can_be_drawn():
             over = terminated or truncated
         picture = env.render()
         assert mode == "rgb_array" or "over" in picture.splitlines()[0]
+        view = env.frame().view
+        for name in ("local_hit_tokens", "in_flight", "running", "waiting", "kv_use", "unprefilled_s"):
+            assert (view[name] == 0).all(), name
+        assert view.routed.sum() > 0 and (view.alive == 1).all()
 
 
 def test_rendering_before_an_episode_or_without_a_mode_says_so(recwarn):

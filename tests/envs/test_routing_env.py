@@ -190,6 +190,17 @@ def test_instances_that_are_away_are_masked():
     assert away and min(away) >= 2 and max(away) < 4 and set(both) == {0, 1}
 
 
+def test_masks_are_copies():
+    env = make(cluster={"schedule": [(0.0, 1, False)]}).unwrapped
+    _, info = env.reset(seed=0)
+    masks = [info["action_mask"], env.action_masks(), env.step(0)[-1]["action_mask"]]
+    for mask in masks:
+        mask[:] = 1
+    with pytest.raises(SmetricError, match="down"):
+        env.step(1)
+    assert env.action_masks().tolist() == [True, False, True, True]
+
+
 @pytest.mark.parametrize("action", [-1, 4, 1.0, "1", None, np.array([1, 2])])
 def test_wrong_actions_are_named(action):
     env = make().unwrapped
@@ -209,6 +220,13 @@ def test_wrong_actions_are_named(action):
         ({"cluster": "disaggregated"}, "SMetric/Disaggregated-v0"),
         ({"slo": "papr"}, "paper"),
         ({"window_s": 0}, "window_s"),
+        ({"workload": 5}, "workload is 5, allowed: a name, a path"),
+        ({"cluster": 5}, "cluster is 5, allowed: a name, a mapping or a ClusterConfig"),
+        ({"slo": 5}, "slo is 5, allowed: a name, a mapping or an SLO"),
+        ({"policy": "smetric"}, "policy is 'smetric', allowed: nothing, as the agent is the policy"),
+        ({"policy.overload": 2}, "policy.overload is 2, allowed: nothing"),
+        ({"seed": 3}, r"seed is 3, allowed: nothing here: reset\(seed"),
+        ({"debug": True}, "debug is True, allowed: nothing"),
     ],
 )
 def test_wrong_arguments_are_named(settings, words):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import small
 
 from smetric_gym import compare
 from smetric_gym.errors import SmetricError
@@ -86,7 +87,24 @@ def test_files_and_figures(made, tmp_path):
     assert json.loads((tmp_path / "comparison.json").read_bytes())["summary"][0]["max_tps_within_slo"] == 145
     assert len((tmp_path / "load.csv").read_text().splitlines()) == 19
     text = made.table()
-    assert "145" in text and "1.75+" in text and "+45.0 %" in text
+    assert "145" in text and "1.5-2+" in text and "+45.0 %" in text
+    assert "Maximum over the loads, taken per seed, then averaged" in text
+    assert "+: some seed has it at the highest load that was run" in text
+
+
+def test_a_target_has_its_own_unit_and_more_of_it_is_better(made, tmp_path):
+    of_share = Comparison(made.records, target="slo_attainment")
+    assert "slo attainment, mean" in of_share.table() and "90.0 %" in of_share.table()
+    of_share.draw(tmp_path)
+    assert "0.9" in (tmp_path / "load.csv").read_text()
+    for target, words in (("tps_within_sol", "did you mean tps_within_slo"), ("ttft_p99_s", "^target is 'ttft_p99_s'")):
+        with pytest.raises(SmetricError, match=words):
+            Comparison(made.records, target=target)
+
+
+def test_a_difference_to_nothing_is_left_out():
+    none = Comparison([record("a", 1.0, 0, 5.0), record("b", 1.0, 0, 0.0)])
+    assert np.isnan(none.summary()[0]["difference"]) and "inf" not in none.table() and "-100.0 %" in none.table()
 
 
 def test_one_policy_alone_has_no_difference():
@@ -112,11 +130,54 @@ def test_the_plan_puts_policies_innermost_and_names_parameters():
         ([{"name": "smetric", "overlod": 1}], [1], "did you mean overload"),
         ([3], [1], "policies has 3"),
         (["nowhere.py:f"], [1], "nowhere.py"),
+        (["nowhere.py"], [1], "names no function, allowed: nowhere.py:FUNCTION"),
+        ([{"nme": "smetric"}], [1], "a mapping of nme, without the key name"),
+        (["smetric"], [1, 2, 1.0], "loads has 1.0 more than once"),
+        (["smetric"], [1, -1], "load is -1"),
+        (["smetric"], [1, 1e6], "about 1.3e"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused_before_anything_runs(policies, loads, words):
     with pytest.raises(SmetricError, match=words):
         module.plan(compose(), policies, loads, [0])
+
+
+@pytest.mark.parametrize(
+    ("overrides", "how", "words"),
+    [
+        (["workload=file", "workload.path=trace.jsonl"], {}, "load_by=sessions only thins"),
+        (["workload=file", "workload.path=trace.jsonl", "workload.frmat=weka"], {}, "did you mean format"),
+        (["workload.single_share=2"], {}, "single_share is 2"),
+        (["cluster.write=al"], {}, "cluster.write is 'al'"),
+        ([], {"baseline": "bailan"}, "baseline is 'bailan'"),
+        ([], {"target": "tps_within"}, "did you mean tps_within_slo"),
+        ([], {"trace": small.sessions()}, "load_by=sessions only thins"),
+    ],
+)
+def test_every_load_and_what_follows_the_runs_is_checked_before_them(overrides, how, words):
+    with pytest.raises(SmetricError, match=words):
+        module.plan(compose(overrides), ["smetric"], [1.0, 2.0], [0], **how)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"load": 2}, "allowed: loads="),
+        ({"force": "yes"}, "force is 'yes'"),
+        ({"workload": lambda seed: None}, "only environments take"),
+    ],
+)
+def test_keys_that_compare_would_not_heed_are_refused(given, words):
+    with pytest.raises(SmetricError, match=words):
+        compare(["round_robin"], loads=[1.0], seeds=[0], **SMALL, **given)
+
+
+def test_a_trace_comes_at_every_load():
+    trace = small.sessions(count=40)
+    how = {"seeds": [0], "instances": 2, "warm_up_s": 0.0, "window_s": 60.0, "workload": trace}
+    found = compare(["round_robin"], loads=[0.5, 1.0], **how)
+    half, whole = (found.record("round_robin", load, 0)["scores"]["requests"] for load in (0.5, 1.0))
+    assert half == whole / 2 == len(trace) / 2
 
 
 def test_policies_meet_the_same_requests_and_jobs_do_not_change_results(tmp_path):

@@ -66,8 +66,23 @@ def test_parameters_of_a_policy_by_dotted_name_or_mapping(result):
 
 
 def test_objects_for_trace_and_slo(result):
-    again = evaluate("smetric", **SMALL | {"workload": result.trace, "slo": SLO(1e6, 0.0, 1e6)})
+    again = evaluate("smetric", **SMALL | {"workload": result.trace, "load": 1.0, "slo": SLO(1e6, 0.0, 1e6)})
     assert again["requests"] == result["requests"] and again["slo_attainment"] == 1.0
+
+
+def test_a_trace_is_squeezed_or_thinned_to_the_load(result):
+    fast = evaluate("smetric", **SMALL | {"workload": result.trace, "load": 2.0, "load_by": "time"})
+    assert fast.trace.span_s == pytest.approx(result.trace.span_s / 2)
+    thin = evaluate("smetric", **SMALL | {"workload": result.trace, "load": 0.5})
+    assert thin.trace.sessions == round(result.trace.sessions / 2)
+
+
+def test_a_path_in_a_mapping_is_a_recorded_workload(tmp_path):
+    row = '{"timestamp": %d, "input_length": 600, "output_length": 5, "hash_ids": [%d, %d]}\n'
+    (tmp_path / "trace.jsonl").write_text("".join(row % (500 * k, k, 900 + k) for k in range(99)))
+    how = SMALL | {"load": 1.0, "warm_up_s": 0.0, "arrival_mode": "open"}
+    for workload in (str(tmp_path / "trace.jsonl"), {"path": str(tmp_path / "trace.jsonl")}):
+        assert evaluate("round_robin", **how | {"workload": workload})["requests"] == 99
 
 
 def test_nested_and_dotted_settings_are_the_same():
@@ -88,7 +103,11 @@ def test_progress_is_called_with_simulated_time(result):
         ("smetric", {"cluster": "colocate"}, "did you mean colocated"),
         ("smetrik", {}, "did you mean smetric"),
         ("smetric", {"policy.overlod": 1}, "did you mean overload"),
-        ("smetric", {"warm_up_s": 5000.0, "workload": "TRACE"}, "no request arrived in the scored window"),
+        ("smetric", {"warm_up_s": 5000.0, "workload": "TRACE", "load": 1.0}, "no request arrived in the scored window"),
+        ("smetric", {"workload": "TRACE"}, "load is 1.5, but load_by=sessions only thins"),
+        ("smetric", {"workload": lambda seed: None}, "workload is a function, which only environments take"),
+        ("smetric", {"experiment": "demo"}, "experiment is a key of the command line"),
+        ("smetric", {"debug": 1}, "debug is 1, allowed: true or false"),
         (lambda view, request, memory, params: 7, {}, "returned 7"),
         (lambda view, request: 7, {}, "takes"),
     ],

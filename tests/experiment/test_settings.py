@@ -1,10 +1,13 @@
 """The files of conf/, and the one sentence that a user gets for each kind of bad input."""
 
 import dataclasses
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
+import smetric_gym.conf
 from smetric_gym.cluster import ClusterConfig
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment import prepare, settings
@@ -74,6 +77,9 @@ def test_a_policy_in_a_file_and_keys_that_only_it_knows():
         ("policy=smetrik", r"did you mean smetric\?"),
         ("hardware=h20_30b", "cluster.hardware=NAME"),
         ("workload=mooncake", "workload.path is not given"),
+        ("~load", "'~load' removes a key"),
+        ("+lod=1", "unknown key 'lod', did you mean load?"),
+        ("policy=./mine.py", r"names no function, allowed: ./mine.py:FUNCTION"),
         ("load=[1", "cannot read 'load=\\[1'"),
     ],
 )
@@ -92,9 +98,21 @@ def test_one_sentence_from_composing(override, words):
         ("warm_up_s=-1", "^warm_up_s is -1"),
         ("seed=-1", "^seed is -1"),
         ("seed=1.5", "^seed is 1.5"),
-        ("cluster.instances=many", "^cluster has a value of the wrong type"),
+        ("cluster.instances=many", "^cluster.instances is 'many'"),
         ("cluster.loads=fast", "^cluster.loads is 'fast'"),
         ("cluster.schedule=7", "^cluster.schedule is 7"),
+        ("cluster.schedule=[7]", "^cluster.schedule has the row 7"),
+        ("cluster.schedule=[{at:7}]", "^cluster.schedule has the row {'at': 7}"),
+        ("load_by=session", r"^load_by is 'session' \(did you mean sessions"),
+        ("arrival_mode=close", "^arrival_mode is 'close'"),
+        ("debug=2", "^debug is 2, allowed: true or false"),
+        ("load=1e6", "^the workload has about 1.3e"),
+        ("workload.foo=1", "^unknown key workload.foo, allowed: "),
+        ("workload.single_share=abc", "^workload.single_share is 'abc', allowed: a number"),
+        ("workload.system_tokens=[many]", "^workload.system_tokens is .*, allowed: a list of numbers"),
+        ("workload.system_tokens=5", "^workload.system_tokens is 5, allowed: a list of numbers"),
+        ("workload.turns_median=[5]", "^workload.turns_median is .*, allowed: a number"),
+        ("workload.name=5", "^workload.name is 5, allowed: a text"),
         ("slo.tpot_s=0", "^slo.tpot_s is 0"),
         ("global_tier=-1", "^global_tier is -1"),
         ("workload.preset=trace9", "^workload.preset is 'trace9'"),
@@ -124,6 +142,13 @@ def test_a_recorded_trace_is_thinned_or_squeezed(tmp_path):
         trace("load=2")
     with pytest.raises(SmetricError, match="did you mean max_gap_s"):
         trace("workload.max_gap=2")
+
+
+def test_the_help_lists_every_key_of_a_cluster_and_of_a_recorded_workload():
+    text = (Path(smetric_gym.conf.__path__[0]) / "config.yaml").read_text()
+    keys = [f.name for f in dataclasses.fields(ClusterConfig)] + list(settings.group_file("workload", "file"))
+    for name in (*keys, *settings.choices("policy"), *settings.choices("hardware"), *settings.choices("cluster")):
+        assert re.search(rf"^ {{8,}}.*\b{name}\b", text, re.MULTILINE) or name == "custom", name
 
 
 def test_composing_inside_another_hydra_application(tmp_path):

@@ -2,9 +2,11 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
+from smetric_gym.experiment import store as store_module
 from smetric_gym.experiment.settings import compose
 from smetric_gym.experiment.store import RUN_KEYS, Store, as_json, write_whole
 
@@ -49,6 +51,14 @@ def test_the_key_changes_with_the_content_of_files(tmp_path):
             trace.write_text(rows)
             keys.add(Store(tmp_path).key(compose(overrides)))
     assert len(keys) == 4
+
+
+def test_the_key_covers_all_that_makes_a_result(monkeypatch):
+    read, files = Path.read_bytes, []
+    monkeypatch.setattr(Path, "read_bytes", lambda path: files.append(path.name) or read(path))
+    store_module._source.__wrapped__()
+    assert {"engine.py", "slo.py", "scoring.py", "measures.py", "prepare.py", "evaluate.py", "trace.py", "smetric.py",
+            "h20_30b.yaml"} <= set(files)  # fmt: skip
 
 
 def test_a_broken_file_counts_as_not_there(tmp_path):

@@ -162,6 +162,18 @@ def test_figure_is_drawn_and_matplotlib_is_lazy(trace, tmp_path):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+def test_long_traces_have_wider_bins():
+    from smetric_gym.workload.audit_figure import MOST_BINS, _binned
+    from smetric_gym.workload.audit_numbers import MINUTE
+
+    minutes = np.zeros(2 * MOST_BINS + 1, dtype=MINUTE)
+    minutes["start_s"], minutes["prompt"] = 60 * np.arange(len(minutes)), 1
+    bins, width = _binned(minutes)
+    assert width == 3 and bins["start_s"][1] == 180 and bins["prompt"].sum() == len(minutes)
+    same, width = _binned(minutes[:MOST_BINS])
+    assert width == 1 and (same == minutes[:MOST_BINS]).all()
+
+
 @pytest.mark.skipif("SMETRIC_GYM_TRACES" not in os.environ, reason="SMETRIC_GYM_TRACES is not set")
 def test_mooncake_as_measured_by_another_program():
     """Its figures counted prompts only; counting the KV of outputs too adds about one point of reuse."""

@@ -84,9 +84,9 @@ def test_a_chat_before_its_parent_is_a_first_turn(read):
     ("bad", "words"),
     [
         (row(1, -1, 1, 16, [1]), "chat_id is 1, allowed: a number that no earlier row has"),
-        (row(2, None, 1, 16, [1]), "parent_chat_id is nothing"),
+        (row(2, None, 1, 16, [1]), "parent_chat_id is missing"),
         (row(2, -1, 1, 17, [1]), r"number of hash_ids is 1, allowed: 2 = ceil\(17"),
-        (row(2, -1, "x", 16, [1]), "timestamp is x"),
+        (row(2, -1, "x", 16, [1]), "timestamp is 'x'"),
     ],
 )
 def test_bad_rows(read, bad, words):

@@ -43,6 +43,13 @@ def test_burstgpt_keeps_sessions_and_counts_failures(read):
     assert read(plain + "6,ChatGPT,472,18,490,API log\n").sessions == 2
 
 
+def test_months_are_read_and_years_are_not(read):
+    rows = "0,7,1,ChatGPT,472,18,490,API log\n5269973,8,1,ChatGPT,472,18,490,API log\n"
+    assert read(BURST + rows).span_s == 5269973
+    with pytest.raises(SmetricError, match=r"line 4: timestamp is 1e\+18 s, allowed: at most 3.2e\+07 s from"):
+        read(BURST + rows + "1e18,9,1,ChatGPT,472,18,490,API log\n")
+
+
 def test_repeated_rows_are_counted(read):
     assert read(AZURE + AZURE.splitlines()[1] + "\n").report["repeated rows, kept"] == 1
 
@@ -50,15 +57,16 @@ def test_repeated_rows_are_counted(read):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("yesterday,10,10", "TIMESTAMP is yesterday"),
-        ("NaT,10,10", "TIMESTAMP is NaT"),
+        ("yesterday,10,10", "TIMESTAMP is 'yesterday'"),
+        ("NaT,10,10", "TIMESTAMP is 'NaT'"),
         ("2023-11-16 18:17:03,-10,10", "contexttokens is -10"),
-        ("2023-11-16 18:17:03,10,ten", "generatedtokens is ten"),
+        ("2023-11-16 18:17:03,10,ten", "generatedtokens is 'ten'"),
+        ("2026-03-16 18:17:03,10,10", "timestamp is 1.77369e.09 s"),
         ("2023-11-16 18:17:03,10", "the row is 2 fields"),
     ],
 )
 def test_bad_rows_are_named_or_skipped(read, line, words):
-    with pytest.raises(SmetricError, match=rf"t\.csv line 3: {words}.*allowed.*on_bad='skip'"):
+    with pytest.raises(SmetricError, match=rf"t\.csv line 3: {words}.*allowed.*workload\.on_bad=skip \(on_bad"):
         read(AZURE + line + "\n")
     trace = read(AZURE + line + "\n", on_bad="skip")
     assert len(trace) == 1 and trace.report["bad rows skipped"] == 1

@@ -182,23 +182,26 @@ GOOD = row(0, 600, 1, [1, 2])
         ("[1, 2]", ["list", "one JSON object"]),
         (row(1, -600, 1, [1, 2]), ["input_length is -600", "1 to 1000000000"]),
         (row(1, 0, 1, []), ["input_length is 0", "1 to 1000000000"]),
-        ({"timestamp": 1, "output_length": 1, "hash_ids": [1, 2]}, ["input_length is nothing"]),
+        ({"timestamp": 1, "output_length": 1, "hash_ids": [1, 2]}, ["input_length is missing"]),
         (row(1, 600.5, 1, [1, 2]), ["input_length is 600.5"]),
-        (row(1, 600, None, [1, 2]), ["output_length is None"]),
+        (row(1, 600, None, [1, 2]), ["output_length is null"]),
         (row(1, 600, True, [1, 2]), ["output_length is True"]),
         (row(1, 600, 1, [1, 2, 3]), ["number of hash_ids is 3", "2 = ceil(600 tokens / 512 per block)"]),
         (row(1, 600, 1, [1, "x"]), ["hash_ids", "whole numbers"]),
-        ({"timestamp": 1, "input_length": 600, "output_length": 1}, ["hash_ids is nothing"]),
-        (row("soon", 600, 1, [1, 2]), ["timestamp is soon", "finite number"]),
-        (row(None, 600, 1, [1, 2]), ["timestamp is nothing"]),
+        ({"timestamp": 1, "input_length": 600, "output_length": 1}, ["hash_ids is missing"]),
+        (row("soon", 600, 1, [1, 2]), ["timestamp is 'soon'", "finite number"]),
+        (row(None, 600, 1, [1, 2]), ["timestamp is missing"]),
         (row(-1, 600, 1, [1, 2]), ["timestamp is -1"]),
-        (row(1, 600, 1, [1, 2], session_id="a"), ["session_id is a", "all rows or in none"]),
+        (row(1e18, 600, 1, [1, 2]), ["timestamp is 1e+15 s, allowed: at most 3.2e+07 s from the 0 s of another row"]),
+        (row("9" * 99, 600, 1, [1, 2]), ["timestamp is '999", "999..., allowed"]),
+        ('{"timestamp": 1, "input_length": 600' + " " * 90 + '"', ["truncated JSON (unexpected", "), allowed: one"]),
+        (row(1, 600, 1, [1, 2], session_id="a"), ["session_id is 'a'", "all rows or in none"]),
     ],
 )
 def test_bad_rows_are_named_or_skipped_and_counted(read, bad, words):
     with pytest.raises(SmetricError) as error:
         read([GOOD, GOOD, bad, GOOD])
-    for word in ["t.jsonl line 3: ", "allowed: ", "on_bad='skip'", *words]:
+    for word in ["t.jsonl line 3: ", "allowed: ", 'workload.on_bad=skip (on_bad="skip" in Python)', *words]:
         assert word in str(error.value)
     trace = read([GOOD, GOOD, bad, GOOD], on_bad="skip")
     assert len(trace) == 3 and trace.report["bad rows skipped"] == 1

@@ -99,8 +99,8 @@ def test_a_truncated_last_line_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"", "is empty"),
-        (b"hello\n", "cannot tell the format.*'hello'"),
+        (b"", r"[^:]*t\.jsonl is empty"),
+        (b"hello\n", "cannot tell the format.*'hello'.*workload\\.format="),
         (b'{"a": 1}\n', "cannot tell the format"),
     ],
 )
@@ -108,6 +108,14 @@ def test_what_is_no_trace_is_said(tmp_path, text, words):
     (tmp_path / "t.jsonl").write_bytes(text)
     with pytest.raises(SmetricError, match=words):
         read_trace(tmp_path / "t.jsonl")
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.tar.gz"])
+def test_a_byte_order_mark_is_no_part_of_a_trace(tmp_path, name):
+    text = b"\xef\xbb\xbf" + LINES
+    by_name = {"t.jsonl": text, "t.jsonl.gz": gzip.compress(text), "t.tar.gz": packed({"t.jsonl": text}, gzip.compress)}
+    (tmp_path / name).write_bytes(by_name[name])
+    assert len(read_trace(tmp_path / name)) == 2000
 
 
 def test_nothing_to_read_is_said(tmp_path):

@@ -186,19 +186,20 @@ def test_starts_are_poisson_and_seeded(read):
     [
         (request(9, -5, []), "in is -5"),
         (request(9, 1100, [1, 2]), "number of hash_ids is 2"),
-        (request("x", 1100), "t is x"),
-        (request(9, 1100, out=None), "out is nothing"),
+        (request("x", 1100), "t is 'x'"),
+        (request(9, 1100, out=None), "out is missing"),
         (request(9, 1100, api_time=-1), "api_time is -1"),
-        (request(9, 1100, think_time="long"), "think_time is long"),
-        (7, "the entry is int"),
-        (agent(None, []), "t is None"),
+        (request(1e10, 1100), "t is 10000000000.0"),
+        (request(9, 1100, think_time="long"), "think_time is 'long'"),
+        (7, "the entry is of type int"),
+        (agent(None, []), "t is null"),
         (agent(3, [request(0, 500, [1])]), "number of hash_ids is 1"),
     ],
 )
 def test_bad_requests_are_named_or_skipped(read, bad, words):
     entries = [FIRST, request(5, 1050), bad, request(20, 1200)]
     with pytest.raises(
-        SmetricError, match=rf"trace_0000\.json request 2.*: .*{words}.*allowed.*on_bad='skip'"
+        SmetricError, match=rf"trace_0000\.json request 2.*: .*{words}.*allowed.*workload\.on_bad=skip \(on_bad"
     ):
         read(session(entries))
     trace = read(session(entries), on_bad="skip")

@@ -8,7 +8,7 @@ import numpy as np
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.workload.readers import links
-from smetric_gym.workload.readers.fields import Faults
+from smetric_gym.workload.readers.fields import LONGEST_S, Faults
 from smetric_gym.workload.readers.rows import Rows
 from smetric_gym.workload.trace import REQUEST, Trace
 
@@ -39,6 +39,9 @@ def assemble(rows: Rows, limits: Limits, faults: Faults) -> Trace:
     if len(rows) == 0:
         raise SmetricError(f"{rows.name}: no request could be read, allowed: at least one")
     time = _placed_times(rows, faults)
+    span_s = float(np.ptp(time))
+    if span_s > LONGEST_S:
+        raise SmetricError(f"{rows.name}: starts and delays add up to {span_s:g} s, allowed: up to {LONGEST_S:g} s")
     order = np.argsort(time, kind="stable")
     known = np.flatnonzero(~np.isnan(rows.column("time", float)))
     if rows.sessions != "linked":

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from smetric_gym.workload.readers.detect import Document
-from smetric_gym.workload.readers.fields import BadRow, Faults, block_count, seconds, tokens
+from smetric_gym.workload.readers.fields import MISSING, BadRow, Faults, block_count, seconds, tokens
 from smetric_gym.workload.readers.jsonl import read_objects
 from smetric_gym.workload.readers.prefixes import PrefixTree
 from smetric_gym.workload.readers.rows import Rows
@@ -55,20 +55,21 @@ def read(documents: Iterator[Document], name: str, faults: Faults, block_tokens:
 def _chat(row: dict, key: str) -> int | str:
     value: Any = row.get(key)
     if type(value) not in (int, str):
-        raise BadRow(key, "nothing" if value is None else value, "a chat's number (-1 as parent: none)")
+        raise BadRow(key, MISSING if value is None else value, "a chat's number (-1 as parent: none)")
     return value
 
 
 def _add(rows: Rows, row: dict, lookup, parent, faults: Faults) -> np.ndarray:
     prompt, output = tokens(row, "input_length", 1), tokens(row, "output_length", 0)
     if "hash_ids" not in row:
-        raise BadRow("hash_ids", "nothing", "a list of block ids")
+        raise BadRow("hash_ids", MISSING, "a list of block ids")
     ids = lookup(row["hash_ids"])
     block_count(len(ids), prompt, rows.block, ceil=True)
     gap = np.nan
     if parent != _ROOT and row.get("time_to_parent_chat") is not None:
         gap = max(0.0, seconds(row, "time_to_parent_chat"))
-    time = seconds(row, "timestamp", low=0)
+    time = seconds(row, "timestamp", low=0, span=False)
+    rows.check_time("timestamp", time)
     turn = row.get("turn")
     carried = 2 * (turn - 1) if type(turn) is int and 1 <= turn <= _MOST_TURNS else 0
     faults.count("rows with zero output, raised to 1", output == 0)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numba
 import numpy as np
-import orjson
 
 from smetric_gym.workload.readers.fields import BadRow
 
@@ -45,7 +44,7 @@ def lift_ids(text: bytes, lines: bool) -> tuple[bytes, Lookup]:
 def ids_of_list(value: Any) -> np.ndarray:
     """The ids of a parsed JSON list; unsigned 64-bit ids keep their bits."""
     if not isinstance(value, list) or any(type(x) is not int for x in value):
-        raise BadRow("hash_ids", orjson.dumps(value)[:40].decode(), "a list of whole numbers")
+        raise BadRow("hash_ids", value, "a list of whole numbers")
     try:
         return np.array(value, dtype=np.int64)
     except OverflowError:

@@ -6,6 +6,7 @@ import gzip
 import lzma
 import tarfile
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,7 +76,8 @@ def detect(documents: Iterator[Document], path: str | Path) -> tuple[str, Iterat
     except BROKEN as fault:
         raise SmetricError(f"{path}: cannot be unpacked ({fault}), allowed: a whole archive") from None
     if not head.strip():
-        raise SmetricError(f"{path}: {first.name} is empty, allowed: a trace with at least one request")
+        where = f"{path}" if Path(path).name == first.name else f"{path}: {first.name}"
+        raise SmetricError(f"{where} is empty, allowed: a trace with at least one request")
     first.stream = _Rewound(head, first.stream)
     return _format_of(head, f"{path}"), _chain(first, documents)
 
@@ -86,9 +88,9 @@ def _chain(first: Document, rest: Iterator[Document]) -> Iterator[Document]:
 
 
 def _format_of(head: bytes, path: str) -> str:
-    line = head.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]
+    line = head.lstrip().split(b"\n", 1)[0]
     header = line.replace(b'"', b"").replace(b" ", b"").lower()
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
+    if head.lstrip()[:1] == b"{":
         if b'"chat_id"' in line:
             return "bailian"
         if b'"block_size"' in head and b'"requests"' in head:
@@ -101,7 +103,7 @@ def _format_of(head: bytes, path: str) -> str:
         return "burstgpt"
     raise SmetricError(
         f"{path}: cannot tell the format from its first line {line[:60].decode(errors='replace')!r}; "
-        f"name it with format=, one of {', '.join(FORMATS)}"
+        f'name it with workload.format=... (format="..." in Python), one of {", ".join(FORMATS)}'
     )
 
 
@@ -123,14 +125,19 @@ def _unpack(name: str, raw: BinaryIO) -> Iterator[Document]:
     head = stream.read(512)
     stream = _Rewound(head, stream)
     if head[257:262] != b"ustar":
-        yield Document(name, stream)
+        yield _document(name, stream)
         return
     with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|") as archive:  # "r|" does nothing but read
         for member in archive:
             if member.isfile() and _wanted(Path(member.name).name):
                 content = archive.extractfile(member)
                 assert content is not None  # of a regular file
-                yield Document(Path(member.name).name, content)
+                yield _document(Path(member.name).name, content)
+
+
+def _document(name: str, stream: Readable) -> Document:
+    """Without a byte order mark."""
+    return Document(name, _Rewound(stream.read(len(BOM_UTF8)).removeprefix(BOM_UTF8), stream))
 
 
 class _Rewound:

@@ -11,14 +11,32 @@ from smetric_gym.errors import SmetricError
 MAX_TOKENS = 10**9
 """A prompt or an output longer than this is a mistake; it also keeps prompt + output inside int32."""
 
-_MISSING = "nothing"
+LONGEST_S = 3.2e7
+"""A year: a longer trace is a mistake. The simulated window ends at 4e6 s at the latest, but BurstGPT's two
+months (5.3e6 s) are longer than that; what arrives after the window is not served."""
+
+_SHOWN = 80
+
+
+class Words(str):
+    """What was found, in words: values that are strings are quoted, these are not."""
+
+
+MISSING = Words("missing")
 
 
 class BadRow(Exception):
     """A row that cannot be used: which field, what was found, what is allowed."""
 
     def __init__(self, field: str, found: Any, allowed: str):
-        super().__init__(f"{field} is {str(found)[:80]}, allowed: {allowed}")
+        super().__init__(f"{field} is {_shown(found)}, allowed: {allowed}")
+
+
+def _shown(found: Any) -> str:
+    if isinstance(found, Words):
+        return found
+    text = "null" if found is None else repr(found)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 class Faults:
@@ -33,7 +51,8 @@ class Faults:
     def bad(self, where: str, fault: BadRow | str, what: str = "bad rows skipped") -> None:
         """Count a bad row, or raise the SmetricError that names it."""
         if self.on_bad == "error":
-            raise SmetricError(f"{where}: {fault}; on_bad='skip' counts and skips it") from None
+            skip = 'workload.on_bad=skip (on_bad="skip" in Python)'
+            raise SmetricError(f"{where}: {fault}; {skip} counts and skips it") from None
         self.report[what] += 1
 
     def count(self, what: str, times: int = 1) -> None:
@@ -44,7 +63,7 @@ class Faults:
 
 def tokens(row: dict, key: str, low: int) -> int:
     """A number of tokens of at least ``low``; whole floats (5.0) are taken."""
-    value = row.get(key, _MISSING)
+    value = row.get(key, MISSING)
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int or not low <= value <= MAX_TOKENS:
@@ -52,7 +71,7 @@ def tokens(row: dict, key: str, low: int) -> int:
     return value
 
 
-def seconds(row: dict, key: str, unit: float = 1.0, low: float = -math.inf) -> float:
+def seconds(row: dict, key: str, unit: float = 1.0, low: float = -math.inf, span: bool = True) -> float:
     """A finite time in seconds.
 
     Args:
@@ -60,10 +79,13 @@ def seconds(row: dict, key: str, unit: float = 1.0, low: float = -math.inf) -> f
         key: the field.
         unit: seconds per unit of the field.
         low: the smallest value allowed, in the unit of the field.
+        span: True for a time from one event to another, at most ``LONGEST_S``; False for one since any epoch.
     """
-    value = row.get(key, _MISSING)
-    if type(value) not in (int, float) or not math.isfinite(value) or value < low:
-        raise BadRow(key, value, "a finite number" + (f", {low:g} or more" if math.isfinite(low) else ""))
+    value = row.get(key, MISSING)
+    high = LONGEST_S / unit if span else 1e300
+    if type(value) not in (int, float) or not max(low, -high) <= value <= high:
+        allowed = f", {low:g} or more" if math.isfinite(low) else f", {-high:g} or more" * span
+        raise BadRow(key, value, "a finite number" + allowed + f", up to {high:g}" * span)
     return value * unit
 
 

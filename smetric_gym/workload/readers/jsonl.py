@@ -9,7 +9,7 @@ import orjson
 
 from smetric_gym.workload.readers.blockids import Lookup, lift_ids
 from smetric_gym.workload.readers.detect import BROKEN, Document
-from smetric_gym.workload.readers.fields import BadRow, Faults
+from smetric_gym.workload.readers.fields import BadRow, Faults, Words
 
 _BATCH = 1 << 22
 
@@ -67,13 +67,12 @@ def read_objects(documents: Iterator[Document], faults: Faults) -> Iterator[Batc
             except orjson.JSONDecodeError as fault:
                 if not line.strip():
                     continue
-                faults.bad(
-                    batch.where(number),
-                    BadRow("the line", f"malformed or truncated JSON ({fault})", "one JSON object"),
-                )
+                words = Words(f"malformed or truncated JSON ({fault.msg})")
+                faults.bad(batch.where(number), BadRow("the line", words, "one JSON object"))
                 continue
             if not isinstance(row, dict):
-                faults.bad(batch.where(number), BadRow("the line", type(row).__name__, "one JSON object"))
+                kind = Words(f"of type {type(row).__name__}")
+                faults.bad(batch.where(number), BadRow("the line", kind, "one JSON object"))
                 continue
             batch.rows.append((number, row))
         yield batch

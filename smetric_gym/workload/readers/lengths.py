@@ -15,7 +15,7 @@ import numpy as np
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.workload.readers.detect import Document
-from smetric_gym.workload.readers.fields import BadRow, Faults, seconds, tokens
+from smetric_gym.workload.readers.fields import BadRow, Faults, Words, seconds, tokens
 from smetric_gym.workload.readers.jsonl import read_lines
 from smetric_gym.workload.readers.rows import Rows
 
@@ -44,12 +44,13 @@ def read(documents: Iterator[Document], name: str, faults: Faults, kind: str) ->
             try:
                 if len(values) != len(header):
                     raise BadRow(
-                        "the row", f"{len(values)} fields", f"{len(header)} fields, as in the header"
+                        "the row", Words(f"{len(values)} fields"), f"{len(header)} fields, as in the header"
                     )
                 row = {key: _number(value) for key, value in zip(header, values, strict=True)}
                 time, prompt, output = _COLUMNS[kind]
-                at = _date(values[header.index(time)]) if kind == "azure" else seconds(row, time)
+                at = _date(values[header.index(time)]) if kind == "azure" else seconds(row, time, span=False)
                 lengths = tokens(row, prompt, 1), tokens(row, output, 0)
+                rows.check_time(time, at)
             except BadRow as fault:
                 faults.bad(f"{document} line {number}", fault)
                 continue

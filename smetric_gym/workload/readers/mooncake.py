@@ -9,13 +9,14 @@ before them in the file.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from smetric_gym.workload.readers.blockids import ids_of_list
 from smetric_gym.workload.readers.detect import Document
-from smetric_gym.workload.readers.fields import BadRow, Faults, block_count, seconds, tokens
+from smetric_gym.workload.readers.fields import MISSING, BadRow, Faults, block_count, seconds, tokens
 from smetric_gym.workload.readers.jsonl import Batch, read_objects
 from smetric_gym.workload.readers.prefixes import PrefixTree
 from smetric_gym.workload.readers.rows import Rows
@@ -23,6 +24,7 @@ from smetric_gym.workload.readers.rows import Rows
 BLOCK_TOKENS = 512
 _SIZES = (512, 16, 32, 64, 128, 256, 1024, 2048)
 _SAMPLE = 200
+_NANOSECONDS = re.compile(r"[0-9]{1,30}")
 
 
 def read(
@@ -62,7 +64,7 @@ def read(
 
 
 def _no_ids() -> np.ndarray:
-    raise BadRow("hash_ids", "nothing", "a list of block ids")
+    raise BadRow("hash_ids", MISSING, "a list of block ids")
 
 
 def _add(
@@ -74,7 +76,7 @@ def _add(
     declared = row.get("session_id")
     if (declared is None) != (not sessions) and len(rows):
         raise BadRow(
-            "session_id", "nothing" if declared is None else declared, "given in all rows or in none"
+            "session_id", MISSING if declared is None else declared, "given in all rows or in none"
         )
     delay = "delay_ms" if "delay_ms" in row else "delay"
     gap = seconds(row, delay, 1e-3, low=0) if row.get(delay) is not None else np.nan
@@ -85,7 +87,9 @@ def _add(
     elif declared is not None and str(declared) in starts:
         time = starts[str(declared)]
     else:
-        raise BadRow("timestamp", "nothing", "a time in ms (a later turn with a delay may lack it)")
+        raise BadRow("timestamp", MISSING, "a time in ms (a later turn with a delay may lack it)")
+    if not np.isnan(time):
+        rows.check_time("timestamp", time)
     session = sessions.setdefault(str(declared), len(sessions)) if declared is not None else -1
     if output == 0:
         faults.count("rows with zero output, raised to 1")
@@ -94,9 +98,9 @@ def _add(
 
 def _time(row: dict) -> float:
     text = row["timestamp"]
-    if isinstance(text, str) and text.strip().isdigit():
+    if isinstance(text, str) and _NANOSECONDS.fullmatch(text.strip()):
         return int(text) / 1e9
-    return seconds(row, "timestamp", 1e-3, low=0)
+    return seconds(row, "timestamp", 1e-3, low=0, span=False)
 
 
 def _block_size(batch: Batch) -> tuple[int, bool]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from smetric_gym.workload.readers.blockids import mix
+from smetric_gym.workload.readers.fields import LONGEST_S, BadRow, Words
 from smetric_gym.workload.readers.prefixes import PrefixTree
 
 UNKNOWN = -1
@@ -40,11 +41,21 @@ class Rows:
     system: array = field(default_factory=lambda: array("q"))
     trigger: array = field(default_factory=lambda: array("b"))
     carried: array = field(default_factory=lambda: array("q"))  # messages before the thread
+    earliest: float = np.inf
+    latest: float = -np.inf
     leaf: list[np.ndarray] = field(default_factory=list)
     stem: list[np.ndarray] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def check_time(self, field: str, time: float) -> None:
+        """Raise a BadRow for a time (s) that would make the trace longer than ``LONGEST_S``."""
+        earliest, latest = min(self.earliest, time), max(self.latest, time)
+        if latest - earliest > LONGEST_S:
+            other = earliest if time == latest else latest
+            raise BadRow(field, Words(f"{time:g} s"), f"at most {LONGEST_S:g} s from the {other:g} s of another row")
+        self.earliest, self.latest = earliest, latest
 
     def add(
         self,

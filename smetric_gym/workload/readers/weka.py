@@ -22,7 +22,7 @@ import orjson
 from smetric_gym.workload.readers.assemble import SERVICE_S, SERVICE_S_PER_TOKEN
 from smetric_gym.workload.readers.blockids import Lookup, lift_ids, mix
 from smetric_gym.workload.readers.detect import BROKEN, Document
-from smetric_gym.workload.readers.fields import MAX_TOKENS, BadRow, Faults, block_count, seconds, tokens
+from smetric_gym.workload.readers.fields import MAX_TOKENS, MISSING, BadRow, Faults, Words, block_count, seconds, tokens
 from smetric_gym.workload.readers.prefixes import PrefixTree
 from smetric_gym.workload.readers.rows import Rows
 from smetric_gym.workload.readers.weka_names import Names
@@ -74,7 +74,7 @@ def read(
             text, lookup = lift_ids(document.stream.read(), lines=False)
             content = orjson.loads(text)
             if not isinstance(content, dict) or not isinstance(content.get("requests"), list):
-                raise BadRow("requests", "nothing", "a session object with a list of requests")
+                raise BadRow("requests", MISSING, "a session object with a list of requests")
             block = content.get("block_size")
             rows.block = rows.block or block_tokens or tokens(content, "block_size", 1)
             if block not in (None, rows.block):
@@ -85,7 +85,7 @@ def read(
         except orjson.JSONDecodeError as fault:
             faults.bad(
                 document.name,
-                f"malformed or truncated JSON ({fault}), allowed: one whole session",
+                f"malformed or truncated JSON ({fault.msg}), allowed: one whole session",
                 "bad sessions skipped",
             )
             continue
@@ -118,7 +118,7 @@ class _Session:
         for number, entry in enumerate(requests):
             where = f"{self._name} request {number}"
             if not isinstance(entry, dict):
-                self._faults.bad(where, BadRow("the entry", type(entry).__name__, "an object"))
+                self._faults.bad(where, BadRow("the entry", Words(_kind(entry)), "an object"))
             elif "requests" in entry or entry.get("type") == "subagent":
                 last = self._agent(entry, where, main)
                 agents += [last] if last else []
@@ -137,7 +137,7 @@ class _Session:
             duration = seconds(entry, "duration_ms", 1e-3, low=0) if entry.get("duration_ms") else 0.0
             inner = entry.get("requests")
             if not isinstance(inner, list) or any(not isinstance(x, dict) for x in inner):
-                raise BadRow("requests of the sub-agent", type(inner).__name__, "a list of objects")
+                raise BadRow("requests of the sub-agent", Words(_kind(inner)), "a list of objects")
         except BadRow as fault:
             self._faults.bad(where, fault)
             return None
@@ -206,6 +206,10 @@ class _Session:
 
     def _label(self, thread: int) -> int:
         return (self._session << 20) + thread
+
+
+def _kind(value: object) -> str:
+    return "a list of other things" if isinstance(value, list) else f"of type {type(value).__name__}"
 
 
 def _regions(entry: dict) -> tuple[int, int]:
