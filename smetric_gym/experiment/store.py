@@ -86,10 +86,10 @@ class Store:
 
 
 def _files(settings: Mapping[str, Any]) -> list[str]:
-    """Files that the settings name: a trace, a user's policy."""
-    policy = (settings.get("policy") or {}).get("name") or ""
-    named = [settings["workload"].get("path"), policy.rpartition(":")[0] if ":" in policy else None]
-    return [path for path in named if path]
+    """Files that the settings name: a trace, a user's policy with the Python files beside it, which it may import."""
+    policy = ((settings.get("policy") or {}).get("name") or "").rpartition(":")[0]
+    beside = sorted(str(path) for path in Path(policy).parent.glob("*.py")) if policy else []
+    return [path for path in (settings["workload"].get("path"), policy, *beside) if path]
 
 
 def _digest(path: str) -> str:

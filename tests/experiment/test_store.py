@@ -68,3 +68,16 @@ def test_a_broken_file_counts_as_not_there(tmp_path):
     assert store.load("x") == {"a": 1}
     (tmp_path / "x.json").write_text('{"a": ')
     assert store.load("x") is None
+
+
+def test_an_edited_helper_beside_a_policy_makes_another_key(tmp_path):
+    from smetric_gym.experiment.store import _digest, _files
+
+    policy, helper = tmp_path / "mine.py", tmp_path / "helper.py"
+    policy.write_text("from helper import pick\n")
+    helper.write_text("pick = min\n")
+    files = _files({"policy": {"name": f"{policy}:mine"}, "workload": {}})
+    assert {str(policy), str(helper)} == set(files)
+    before = [_digest(path) for path in files]
+    helper.write_text("pick = max\n")
+    assert before != [_digest(path) for path in files]
