@@ -79,7 +79,8 @@ def sweep_table(rows: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], tit
     for name in swept:
         table.add_column(name.rpartition(".")[2].replace("_", " "), overflow="fold")
     for name in SWEEP:
-        table.add_column(name.replace("_", " "), justify="right", overflow="fold")  # spaces, so that headers wrap
+        widest = max(len(word) for word in name.split("_"))  # a header wraps at its spaces, never inside a word
+        table.add_column(name.replace("_", " "), justify="right", overflow="fold", min_width=widest)
     for labels, scores in rows:
         cells = [number(scores[name], SCORES[name].unit) for name in SWEEP]
         table.add_row(*(str(labels.get(name, "")) for name in swept), *cells)
