@@ -15,6 +15,7 @@ import numpy as np
 
 from smetric_gym.errors import SmetricError
 from smetric_gym.workload.trace import Trace
+from smetric_gym.workload.tree import best_bases
 
 
 def sample_sessions(trace: Trace, fraction: float, seed: int = 0) -> Trace:
@@ -97,11 +98,8 @@ def _number(name: str, value: float, good: bool, allowed: str) -> None:
 def _keep(trace: Trace, kept: np.ndarray) -> Trace:
     """The trace of some requests, with the best remaining bases and the nearest remaining parents."""
     r, nodes = trace.requests, trace.nodes
-    up, end = np.ascontiguousarray(nodes["parent"]), np.ascontiguousarray(nodes["end"])
     out = r[kept].copy()
-    base, shared = _longest_shared(
-        np.ascontiguousarray(out["node"]), np.ascontiguousarray(out["prompt"]), up, end
-    )
+    base, shared = best_bases(out, nodes)
     number = np.full(len(r) + 1, -1, dtype=np.int32)
     number[:-1][kept] = np.arange(len(out))
     for i in np.flatnonzero(~kept):
@@ -130,22 +128,6 @@ def _reuse(trace: Trace) -> tuple[float, float]:
     return float(trace.ideal_hit_tokens().sum()) / total, float(
         np.maximum(r["shared"] - own, 0).sum()
     ) / total
-
-
-@numba.njit(cache=True)
-def _longest_shared(leaf, prompt, up, end):
-    first = np.full(len(up), -1, dtype=np.int32)
-    base = np.full(len(leaf), -1, dtype=np.int32)
-    shared = np.zeros(len(leaf), dtype=np.int32)
-    for r in range(len(leaf)):
-        at = leaf[r]
-        while at > 0 and first[at] < 0:
-            first[at] = r
-            at = up[at]
-        if at > 0:
-            base[r] = first[at]
-            shared[r] = min(end[at], prompt[r])
-    return base, shared
 
 
 @numba.njit(cache=True)

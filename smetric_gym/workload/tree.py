@@ -36,6 +36,20 @@ def build_tree(requests: np.ndarray) -> np.ndarray:
     return nodes
 
 
+def best_bases(requests: np.ndarray, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """For each request the earliest request before it that shares most, and how much, when others are gone.
+
+    Args:
+        requests: the requests that remain, in order of arrival, with ``node`` in the tree of all.
+        nodes: dtype ``NODE``, the tree of all.
+
+    Returns:
+        (base, shared): int32 positions in ``requests``, -1 where nothing is shared, and tokens.
+    """
+    leaf, prompt = np.ascontiguousarray(requests["node"]), np.ascontiguousarray(requests["prompt"])
+    return _longest_shared(leaf, prompt, np.ascontiguousarray(nodes["parent"]), np.ascontiguousarray(nodes["end"]))
+
+
 @numba.njit(cache=True)
 def _insert_all(base, shared, length, leaf, nodes):
     nodes[0].parent = -1
@@ -82,3 +96,19 @@ def _fill_depth(nodes):
             nodes[at].depth = depth
             depth -= 1
             at = nodes[at].parent
+
+
+@numba.njit(cache=True)
+def _longest_shared(leaf, prompt, up, end):
+    first = np.full(len(up), -1, dtype=np.int32)  # the first request that runs through each node
+    base = np.full(len(leaf), -1, dtype=np.int32)
+    shared = np.zeros(len(leaf), dtype=np.int32)
+    for r in range(len(leaf)):
+        at = leaf[r]
+        while at > 0 and first[at] < 0:
+            first[at] = r
+            at = up[at]
+        if at > 0:
+            base[r] = first[at]
+            shared[r] = min(end[at], prompt[r])
+    return base, shared
