@@ -22,6 +22,7 @@ smetric-gym COMMAND [KEY=VALUE ...]: route the requests of LLM agents over a sim
   evaluate     one run, all its scores       smetric-gym evaluate policy=smetric cluster=colocated load=1.5
                many runs, one table          smetric-gym evaluate --multirun policy.overload=1,2,inf
   compare      policies over loads, seeds    smetric-gym compare policies=[smetric,bailian,./mine.py:mine]
+  reproduce    a figure of the paper         smetric-gym reproduce figure=16 (or all, beyond) [size=full]
   bench        speed and memory              smetric-gym bench [bench.path=FILE] [bench.large=true]
   calibration  the simulator and what was measured on real hardware
   fuzz         the event loop against the reference simulator    smetric-gym fuzz --clusters 300
@@ -36,6 +37,21 @@ smetric-gym bench [KEY=VALUE ...]: measure speed and memory on this machine.
   bench.path=FILE   a Mooncake JSONL trace for the first figure, instead of the built-in workload
   bench.large=true  also run 512 instances with a million requests
   output=FOLDER     where bench/bench.json is written (default: outputs)
+"""
+REPRODUCE_USAGE = """\
+smetric-gym reproduce figure=NAME [size=full] [KEY=VALUE ...]: remake a figure of the paper, its data and its sentences.
+
+  figure=16         one of {studies};
+                    names with commas between; all: the paper's, with the fidelity table; beyond: the others
+  size=full         more seeds (default: quick)
+  jobs=N            processes (default: 2)
+  to=FOLDER         where it is written (default: results; the quick size in its folder quick)
+  KEY=VALUE         whatever `smetric-gym compare --help` shows; the experiment is conf/experiment/figure_16.yaml
+
+Finished runs are kept (output=FOLDER/store), so an interrupted command goes on where it was. Hydra's launchers run
+studies side by side, here or on a cluster, and fill the same store:
+  smetric-gym reproduce --multirun figure=all hydra/launcher=joblib hydra.launcher.n_jobs=2 jobs=1
+  smetric-gym reproduce --multirun figure=all hydra/launcher=submitit_slurm
 """
 CALIBRATION_USAGE = """\
 smetric-gym calibration: print what the simulator says beside what was measured on real hardware. It takes no keys.
@@ -198,6 +214,24 @@ def _calibration(arguments: list[str]) -> None:
     terminal().print(plain_table(columns, rows, "The simulator against measurements on real hardware"))
 
 
+def _reproduce(arguments: list[str]) -> None:
+    from smetric_gym.reproduce.study import STUDIES
+    from smetric_gym.reproduce.task import experiment, names_of, reproduce, reproduce_task
+
+    if _wants_help(arguments):
+        print(REPRODUCE_USAGE.format(studies=", ".join(STUDIES)), end="")
+        return
+    chosen = [word.partition("=")[2] for word in arguments if word.startswith("figure=")]
+    if len(chosen) != 1:
+        raise SmetricError(f"reproduce needs one figure=NAME, allowed: {', '.join(STUDIES)}, all, beyond")
+    rest = [word for word in arguments if not word.startswith("figure=")]
+    if all(_is_override(word) for word in rest):
+        reproduce(chosen[0], rest)
+        return
+    experiments = ",".join(experiment(name).partition("=")[2] for name in names_of(chosen[0]))
+    _hydra("reproduce", reproduce_task, [f"experiment={experiments}", *rest])
+
+
 def _fuzz(arguments: list[str]) -> None:
     from smetric_gym.experiment.fuzz import main as fuzz
 
@@ -208,6 +242,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "audit": _audit,
     "evaluate": _evaluate,
     "compare": _compare,
+    "reproduce": _reproduce,
     "bench": _bench,
     "calibration": _calibration,
     "fuzz": _fuzz,

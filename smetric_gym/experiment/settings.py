@@ -97,7 +97,7 @@ def command_line(arguments: Iterable[str]) -> list[str]:
         if key == "policy" and ":" in value and "," not in value:
             name = value.strip("'\"")
             result += ["policy=custom", f"++policy.name='{name}'"]
-        elif equals and key.startswith(OPEN):
+        elif equals and (key.startswith(OPEN) or key == "vary"):
             result.append(f"++{argument}")
         else:
             result.append(argument)

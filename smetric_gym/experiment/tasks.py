@@ -135,13 +135,13 @@ def _refuse(overrides: Iterable[str], keys: Iterable[str], words: str) -> None:
 
 
 @contextmanager
-def progress_bar(console: Console, total: float, what: str) -> Iterator[Callable[[float], None]]:
-    """A progress bar where there is a terminal, nothing where there is none."""
+def progress_bar(console: Console, total: float, what: str) -> Iterator[Callable[..., None]]:
+    """A progress bar where there is a terminal, nothing where there is none; yields ``advance(completed, total)``."""
     amount = TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what)
     columns = (BarColumn(), amount, TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda completed: bar.update(task, completed=min(completed, total))
+        yield lambda completed, of=total: bar.update(task, completed=min(completed, of), total=of)
 
 
 def say_if_compiling(console: Console) -> None:

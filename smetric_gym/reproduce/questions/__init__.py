@@ -1,0 +1,1 @@
+"""What the paper left open, one study per question."""

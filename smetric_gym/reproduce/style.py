@@ -1,0 +1,62 @@
+"""How the reproduction's pictures look: one colour, marker and name per policy in all of them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from smetric_gym.experiment.figures import COLOURS, DASHES, MARKERS, STYLE
+from smetric_gym.experiment.store import write_whole
+
+ORDER = ("smetric", "bailian", "lmetric", "load_balance", "dynamo", "smetric_v2", "smetric_basic", "lmetric_v1")
+NAMES = {
+    "smetric": "SMetric", "bailian": "Bailian", "lmetric": "LMetric", "load_balance": "load balance",
+    "dynamo": "Dynamo", "smetric_v2": "SMetric v2", "smetric_basic": "SMetric (no guards)",
+    "lmetric_v1": "LMetric (L - c) x load", "smetric_overload_guard": "OVERLOAD guard only",
+    "smetric_eviction_guard": "HIT_RATIO guard only", "session_sticky": "sticky sessions",
+}  # fmt: skip
+"""Policies as the paper writes them."""
+
+
+def name_of(policy: str) -> str:
+    """A policy's name in pictures and tables."""
+    return NAMES.get(policy, policy)
+
+
+def target_name(target: str) -> str:
+    """A score as the paper writes it: "prefill TPS within SLO"."""
+    return target.replace("_", " ").replace("tps", "TPS").replace("slo", "SLO")
+
+
+def line_of(policy: str, others: int = 0) -> dict[str, Any]:
+    """Colour, marker and dashes of a policy; ``others`` numbers the ones that `ORDER` does not know."""
+    k = ORDER.index(policy) if policy in ORDER else others
+    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linestyle": DASHES[k % len(DASHES)]}
+
+
+def colour_of(policy: str, others: int = 0) -> str:
+    """Colour of a policy."""
+    return line_of(policy, others)["color"]
+
+
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **how: Any) -> tuple[Figure, np.ndarray]:
+    """A figure and its axes, [rows, columns]; sizes in inches."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False, **how)
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG, whole or not at all; the same figure gives the same bytes."""
+    FigureCanvasAgg(figure)
+    content = io.BytesIO()
+    with matplotlib.rc_context(STYLE):
+        figure.savefig(content, format="png", dpi=150, metadata={"Software": None})
+    write_whole(path, content.getvalue())
+    return path
