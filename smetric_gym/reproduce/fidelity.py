@@ -6,8 +6,8 @@
 - *within a factor of X*: the larger is X times the smaller at most.
 - *at least*, *at most*: the paper's number is a bound for ours.
 - *absolute value at most*: so is it for the size of ours.
-- *order and size*: a gain, or a ratio less 1, of the same sign; and it differs by half of the paper's at most, or by 0.03
-  where that is more.
+- *order and size*: a gain, or a ratio less 1, of the same sign; and it differs by half of the paper's at most, or by
+  0.03 where that is more.
 - *order*, *above smetric*: the order that the paper states holds for the means over the seeds.
 - *reported ...*, *report ...*: shown beside the paper's, neither agrees nor misses.
 """
@@ -116,8 +116,8 @@ def markdown(rows: Sequence[Mapping[str, Any]], command: str) -> str:
     lines = [
         "# Fidelity to the paper",
         "",
-        f"{count(rows, 'agrees')} of {judged} rows agree, {count(rows, 'misses')} miss, {count(rows, 'reported')} are only "
-        f"reported, {count(rows, 'not measured')} were not measured. Remade by `{command}`.",
+        f"{count(rows, 'agrees')} of {judged} rows agree, {count(rows, 'misses')} miss, {count(rows, 'reported')} are "
+        f"only reported, {count(rows, 'not measured')} were not measured. Remade by `{command}`.",
         "",
         "Ours: mean over the seeds, in brackets the 95 % bootstrap interval over seeds. The rules were fixed before "
         "anything was run:",
@@ -128,12 +128,15 @@ def markdown(rows: Sequence[Mapping[str, Any]], command: str) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        cells = (row["id"], row["figure"], row["setting"], row["quantity"], row["policy"], row["paper"] or "-", _ours(row),
-                 row["unit"], row["rule"], f"**{row['verdict']}**" if row["verdict"] == "misses" else row["verdict"])  # fmt: skip
+        verdict = f"**{row['verdict']}**" if row["verdict"] == "misses" else row["verdict"]
+        what = (row[name] for name in ("id", "figure", "setting", "quantity", "policy"))
+        cells = (*what, row["paper"] or "-", _ours(row), row["unit"], row["rule"], verdict)
         lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
     missed = [row for row in rows if row["verdict"] == "misses"]
     lines += ["", "## Why the others miss", ""]
-    lines += [f"- **{row['id']}** ({row['quantity']}, {row['setting']}): {row['cause'] or 'no cause established.'}" for row in missed]
+    for row in missed:
+        cause = row["cause"] or "no cause established."
+        lines.append(f"- **{row['id']}** ({row['quantity']}, {row['setting']}): {cause}")
     notes = [row for row in rows if row["note"]]
     lines += ["", "## How it was measured, where the paper leaves it open", ""]
     lines += [f"- **{row['id']}**: {row['note']}" for row in notes]

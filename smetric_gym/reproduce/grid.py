@@ -86,8 +86,8 @@ class Runs:
         All policies meet the same requests there, which their own maxima would not give.
         """
         here = self.comparison(**(cell or {}))
-        means = {(policy, k): v for policy in here.policies for k, v in enumerate(here.values(policy, self.target).mean(1))}
-        return here.loads[max(means, key=lambda place: means[place])[1]]
+        means = np.array([here.values(policy, self.target).mean(axis=1) for policy in here.policies])
+        return here.loads[int(means.max(axis=0).argmax())]
 
     def at_peak(self, score: str, policy: str, cell: Mapping[str, Any] | None = None) -> np.ndarray:
         """A score at `peak_load`, [seeds] float64."""

@@ -37,7 +37,8 @@ def target_name(target: str) -> str:
 def line_of(policy: str, others: int = 0) -> dict[str, Any]:
     """Colour, marker and dashes of a policy; ``others`` numbers the ones that `ORDER` does not know."""
     k = ORDER.index(policy) if policy in ORDER else others
-    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)], "linestyle": DASHES[k % len(DASHES)]}
+    colour, marker, dashes = (kinds[k % len(kinds)] for kinds in (COLOURS, MARKERS, DASHES))
+    return {"color": colour, "marker": marker, "linestyle": dashes}
 
 
 def colour_of(policy: str, others: int = 0) -> str:

@@ -1,4 +1,4 @@
-"""The task of ``smetric-gym reproduce``: studies one after the other, and the fidelity table after all of the paper's."""
+"""The task of ``smetric-gym reproduce``: studies one after the other, and the fidelity table after the paper's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def reproduce(figure: str, arguments: Sequence[str]) -> None:
         figure: as for `names_of`.
         arguments: the other KEY=VALUE of the command line.
     """
-    console, found = terminal(), {}
+    console = terminal()
+    found: dict[str, Found] = {}
     settings: dict[str, Any] = {}
     for name in names_of(figure):
         settings = compose([experiment(name), *arguments])

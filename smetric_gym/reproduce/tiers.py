@@ -77,7 +77,8 @@ def _words(runs: Runs) -> list[str]:
     for tier, strongest in _strongest(runs).items():
         mean, low, high = interval(runs.gain("smetric", strongest, {TIER: tier}))
         ends = "" if np.isnan(low) else f" (95 % interval {100 * low:+.1f} to {100 * high:+.1f} %)"
-        words.append(f"Tier {tier:g}: SMetric {100 * mean:+.1f} %{ends} against the strongest other, {name_of(strongest)}.")
+        other = name_of(strongest)
+        words.append(f"Tier {tier:g}: SMetric {100 * mean:+.1f} %{ends} against the strongest other, {other}.")
     return words
 
 
@@ -103,7 +104,8 @@ def _picture(runs: Runs) -> Figure:
         right.text(k, local / 2, f"{local:.0f}", ha="center", color="white")
         right.text(k, local + tier + 1, f"{local + tier:.0f}", ha="center")
     right.set_xticks(range(len(runs.policies)), [name_of(p).replace(" ", "\n") for p in runs.policies])
-    right.set(ylabel="share of prompt tokens (%)", ylim=(0, 100), title=f"(b) local (solid) and global hits, {max(tiers):g}x")
+    right.set(ylabel="share of prompt tokens (%)", ylim=(0, 100))
+    right.set_title(f"(b) local (solid) and global hits, {max(tiers):g}x")
     right.grid(axis="x", visible=False)
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=6)
     return figure
