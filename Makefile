@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check clean
+.PHONY: demo test check docs clean
 
 $(VENV)/demo: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -26,5 +26,10 @@ check: $(VENV)/test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: $(VENV)/demo
+	$(PIP) -e ".[docs]"
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info outputs multirun
+	rm -rf $(VENV) build dist *.egg-info outputs multirun docs/_build docs/generated
