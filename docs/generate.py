@@ -48,9 +48,10 @@ def configuration() -> str:
     parts = [
         "# Configuration",
         "",
-        "Made from the files of `conf/`: a default, and after it the unit and the allowed range. On the command line a key is "
-        "`group.key=value` (`cluster.nics_per_server=8`), a file of a group is `group=file` (`cluster=disaggregated`); in "
-        'Python the same go as `evaluate(cluster="disaggregated", **{"cluster.nics_per_server": 8})`.',
+        "Made from the files of `conf/`: a default, and after it the unit and the allowed range. On the command line a "
+        "key is `group.key=value` (`cluster.nics_per_server=8`), a file of a group is `group=file` "
+        "(`cluster=disaggregated`); in Python the same go as "
+        '`evaluate(cluster="disaggregated", **{"cluster.nics_per_server": 8})`.',
         "",
     ]
     groups = ["", *sorted(path.name for path in root.iterdir() if path.is_dir() and any(path.glob("*.yaml")))]
@@ -67,7 +68,8 @@ def configuration() -> str:
 
 def _experiment(path: Path) -> list[str]:
     """An experiment sets keys that stand above; what it is for is enough."""
-    lines = [line.lstrip("# ") for line in path.read_text().splitlines() if line.startswith("#") and "@package" not in line]
+    comments = (line for line in path.read_text().splitlines() if line.startswith("#") and "@package" not in line)
+    lines = [line.lstrip("# ") for line in comments]
     return [f"- `experiment={path.stem}`: {' '.join(lines)}"]
 
 
@@ -118,7 +120,8 @@ def environments() -> str:
     """The specification of the environments, which is the docstrings of their classes."""
     from smetric_gym import envs
 
-    parts = ["# The environments", "", "The docstrings of the classes are the specification; this page is made of them.", ""]
+    lead = "The docstrings of the classes are the specification; this page is made of them."
+    parts = ["# The environments", "", lead, ""]
     for kind in (envs.ColocatedEnv, envs.DisaggregatedEnv):
         text = inspect.cleandoc(kind.__doc__ or "").replace("\n## ", "\n### ")
         parts += [f"## `{kind.__name__}`", "", _doctests(text.replace("``", "`")), ""]
@@ -135,8 +138,9 @@ def metrics() -> str:
     parts = [
         "# Metrics",
         "",
-        "One definition each, in one place: `smetric_gym.scoring`. *Scored* requests arrived after the warm-up and before the "
-        "end of the window; whatever finishes later still counts. A limit that was never reached is not met.",
+        "One definition each, in one place: `smetric_gym.scoring`. *Scored* requests arrived after the warm-up and "
+        "before the end of the window; whatever finishes later still counts. A limit that was never reached is not "
+        "met.",
         "",
         "| score | unit | definition |",
         "|---|---|---|",
@@ -156,7 +160,8 @@ def metrics() -> str:
 
 def policies() -> str:
     """Every reference policy: its rule and source, and its parameters."""
-    parts = ["# Reference policies", "", "Each is a screen of Python in `agents/`; `policy=NAME`, `policy.PARAMETER=VALUE`.", ""]
+    lead = "Each is a screen of Python in `agents/`; `policy=NAME`, `policy.PARAMETER=VALUE`."
+    parts = ["# Reference policies", "", lead, ""]
     for name in POLICIES:
         module = importlib.import_module(f"smetric_gym.agents.{name}")
         text = inspect.cleandoc(module.__doc__ or "")

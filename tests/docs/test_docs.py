@@ -82,7 +82,8 @@ def test_the_site_is_built_without_a_warning_and_without_a_dead_link(tmp_path):
     pytest.importorskip("sphinx", reason="needs the extra docs")
     pytest.importorskip("myst_parser", reason="needs the extra docs")
     pytest.importorskip("furo", reason="needs the extra docs")
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(ROOT / "docs"), str(tmp_path)]
+    options = ("-W", "--keep-going", "-q", "-b", "html")
+    command = [sys.executable, "-m", "sphinx", *options, str(ROOT / "docs"), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=170)
     assert done.returncode == 0, done.stderr[-3000:]
     pages = {path: Links(path.read_text()) for path in tmp_path.rglob("*.html")}
