@@ -23,6 +23,11 @@ smetric-gym COMMAND [KEY=VALUE ...]: route the requests of LLM agents over a sim
                many runs, one table          smetric-gym evaluate --multirun policy.overload=1,2,inf
   compare      policies over loads, seeds    smetric-gym compare policies=[smetric,bailian,./mine.py:mine]
   reproduce    a figure of the paper         smetric-gym reproduce figure=16 (or all, beyond) [size=full]
+  replay       a run as a page to look at    smetric-gym replay outputs/evaluate/DATE/TIME/result.json
+  train        a router that learns          smetric-gym train agent=cmaes
+  tune         parameters of a policy        smetric-gym tune policy=bailian
+  heldout      learned beside tuned policies smetric-gym heldout heldout=quick
+  explain      what a learned policy does    smetric-gym explain policy=learned load=1.25
   bench        speed and memory              smetric-gym bench [bench.path=FILE] [bench.large=true]
   calibration  the simulator and what was measured on real hardware
   fuzz         the event loop against the reference simulator    smetric-gym fuzz --clusters 300
@@ -163,6 +168,31 @@ def _audit(arguments: list[str]) -> None:
     _hydra("audit", audit_task, arguments)
 
 
+def _train(arguments: list[str]) -> None:
+    from smetric_gym.experiment.train import agent_argument, train_task
+
+    _hydra("train", train_task, arguments if _wants_help(arguments) else agent_argument(arguments))
+
+
+def _tune(arguments: list[str]) -> None:
+    from smetric_gym.experiment.tune import tune_task
+
+    _hydra("tune", tune_task, ["tune=default", *arguments])
+
+
+def _heldout(arguments: list[str]) -> None:
+    from smetric_gym.experiment.heldout import heldout_task
+
+    chosen = any(word.startswith("heldout=") for word in arguments)
+    _hydra("heldout", heldout_task, arguments if chosen else ["heldout=full", *arguments])
+
+
+def _explain(arguments: list[str]) -> None:
+    from smetric_gym.experiment.explain import explain_task
+
+    _hydra("explain", explain_task, ["policy=learned", *(word for word in arguments if word != "policy=learned")])
+
+
 def _bench(arguments: list[str]) -> None:
     from smetric_gym.experiment.bench import bench
     from smetric_gym.experiment.settings import unknown
@@ -191,6 +221,12 @@ def _bench(arguments: list[str]) -> None:
     path = Path(given["output"]) / "bench" / "bench.json"
     write_whole(path, as_json(rows))
     console.print(f"written to {path}")
+
+
+def _replay(arguments: list[str]) -> None:
+    from smetric_gym.replay.command import command
+
+    command(arguments)
 
 
 def _calibration(arguments: list[str]) -> None:
@@ -243,6 +279,11 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "evaluate": _evaluate,
     "compare": _compare,
     "reproduce": _reproduce,
+    "replay": _replay,
+    "train": _train,
+    "tune": _tune,
+    "heldout": _heldout,
+    "explain": _explain,
     "bench": _bench,
     "calibration": _calibration,
     "fuzz": _fuzz,
