@@ -14,15 +14,16 @@ class ColocatedEnv(RoutingEnv):
     saves work; sending everything there overloads an instance.
 
     ## Action Space
-    ``Discrete(instances)``: the instance that serves the waiting request. It must be alive:
-    ``info["action_mask"]`` ([instances] int8, 1 = allowed) and ``action_masks()`` ([instances] bool) say
-    which are. A choice of another one raises a `SmetricError`. All are allowed unless ``cluster.schedule``
-    takes some away.
+    ``Discrete(rows)``: the row of the observation whose instance serves the waiting request. Row i is instance i,
+    unless ``shuffle`` gives the instances another order in every episode (``rows`` tells it). There are as many
+    rows as instances, or ``max_instances``: then the last ones are empty. An instance must be alive:
+    ``info["action_mask"]`` ([rows] int8, 1 = allowed) and ``action_masks()`` ([rows] bool) say which are. A choice
+    of another one raises a `SmetricError`. All are allowed unless ``cluster.schedule`` takes some away.
 
     ## Observation Space
-    ``Box`` of shape (instances, 21), float32, from 0 to finite bounds. Row i is what the router sees of
-    instance i (``cluster.VIEW``), then the waiting request (``cluster.REQUEST_VIEW``), the same in every
-    row. Values are not scaled.
+    ``Box`` of shape (rows, 21), float32, from 0 to finite bounds. A row is what the router sees of an instance
+    (``cluster.VIEW``), then the waiting request (``cluster.REQUEST_VIEW``), the same in every row. Rows without an
+    instance are zero. Values are not scaled.
 
     | column | name | unit | meaning |
     |---|---|---|---|
@@ -53,25 +54,49 @@ class ColocatedEnv(RoutingEnv):
     decision no request waits: the observation of the end is the empty cluster, with zeros in the columns of
     load and request. Every observation is an array of its own, which may be kept.
 
+    ``observation=function`` shows something else: ``function(view, request) -> [instances, F] float32``, of what a
+    policy gets (``agents.features.observe`` is one). Numba compiles it where it can. The observation of the end is
+    then zero.
+
     ## Rewards
-    ``reward="goodput"``: prompt + output tokens of the requests that ended since the last decision, arrived
-    in the scored window (after ``warm_up_s``, for ``window_s``) and met both limits of the SLO (time to the
-    first token, time per output token). ``"output_goodput"`` counts their output tokens only,
-    ``"prefill_goodput"`` the prompt tokens of those that met the first limit. Credit comes when a request
-    ends, often many decisions after its own; requests of the warm-up earn nothing. What ends after the last
-    decision is credited with it. The undiscounted return of an episode divided by ``window_s`` is exactly
-    the score ``tps_within_slo`` (``output_tps_within_slo``, ``prefill_tps_within_slo``; the last counts
-    also requests that got a first token and were never finished because their instance stayed away).
-    ``info["reward_terms"]`` has all three, and the number of scored requests that ``ended`` and were
-    ``within_slo``. Rewards are tokens, thousands per request: scale them for a learner
-    (``gymnasium.wrappers.NormalizeReward``).
+    A reward sums something over the requests that ended since the last decision and arrived in the scored window
+    (after ``warm_up_s``, for ``window_s``); requests of the warm-up earn nothing. What ends after the last decision
+    is credited with it. Rewards are tokens, thousands per request: scale them for a learner
+    (``gymnasium.wrappers.NormalizeReward``, or ``reward_scale`` of the SB3 adapter).
+
+    | ``reward=`` | of a request that ends | return / window_s |
+    |---|---|---|
+    | goodput | prompt + output tokens, if it met both limits of the SLO (the default) | tps_within_slo |
+    | output_goodput | output tokens of the same | output_tps_within_slo |
+    | prefill_goodput | prompt tokens, if it met the limit of the first token | prefill_tps_within_slo |
+    | decision_goodput | goodput, and ``info["credit"]``: (decision, tokens) pairs | tps_within_slo |
+    | relative_goodput | goodput less that of ``reference`` in the same simulated time | difference of the two |
+    | smooth | prompt + output tokens x min(1, limit / time) of either limit | - |
+    | a function | ``function(ended, elapsed_s) -> float``; `ended` has ``envs.ENDED`` rows, as a recarray | - |
+
+    The undiscounted return of an episode divided by ``window_s`` is exactly the score in the last column
+    (``prefill_tps_within_slo`` counts also requests that got a first token and were never finished because their
+    instance stayed away). *goodput* comes when a request ends, many decisions after its own:
+    ``credit_to_decisions`` gives it back to the decision that routed the request, whose number in the episode
+    ``info["credit"]`` tells. *relative_goodput* runs the reference once per trace and takes the arrivals' noise out
+    of the return. A goodput rewards giving up a request that is late already; *smooth* does not. Whether a policy
+    wins by sacrifice is seen in ``info["scores"]`` of the last step: ``sacrificed_share``,
+    ``worst_session_attainment`` and ``largest_instance_share``, whatever the reward.
+
+    ``info["reward_terms"]`` has these sums by name, and the number of scored requests that ``ended`` and were
+    ``within_slo``. ``info["elapsed_s"]`` is the simulated time from the decision to the next one:
+    ``discount(elapsed_s, per_s)`` discounts by it, since decisions are not evenly spaced.
 
     ## Starting State
     An empty cluster (or a warm one: ``cluster.warm``) at the first arrival of a trace. ``reset(seed=s)``
-    seeds the environment's generator, which draws a trace seed for every episode; ``info["trace_seed"]``
-    tells it. ``reset(options={"trace_seed": n})`` takes this one, the workload that ``evaluate(seed=n)``
-    serves, so that several agents can meet the same requests (common random numbers); ``options={"trace":
-    trace}`` takes a `Trace`.
+    seeds the environment's generator, which draws a trace seed for every episode (from ``pool``, if given);
+    ``info["trace_seed"]`` tells it, ``info["instances"]`` the size of the cluster.
+    ``reset(options={"trace_seed": n})`` takes this one, the workload that ``evaluate(seed=n)`` serves, so that several
+    agents can meet the same requests (common random numbers); ``options={"trace": trace}`` takes a `Trace`.
+
+    With a ``scenario`` every episode draws a cluster and a workload of its own from a scenario seed, which
+    ``info["scenario_seed"]`` tells and ``reset(options={"scenario_seed": n})`` takes;
+    ``ScenarioDistribution(name).draw(n)`` says what it stands for.
 
     ## Episode End
     After the last decision the cluster serves what is left, and the episode ends with that step.
@@ -92,7 +117,13 @@ class ColocatedEnv(RoutingEnv):
     - ``arrival_mode``: ``"closed"``, ``"causal"`` or ``"open"``.
     - ``warm_up_s``, ``window_s``: s that are not scored, and s that are.
     - ``slo``: ``"paper"``, ``"paper_v2"``, ``"relaxed"``, or an `SLO`.
-    - ``reward``: see above.
+    - ``scenario``: name of a file of ``conf/scenario`` (``train``, ``heldout``, ``one``), a mapping like it, or a
+      `ScenarioDistribution`; other arguments hold for what it does not draw.
+    - ``pool``: seeds that episodes are drawn from, or how many from 0 on. Their traces are kept, which saves
+      drawing them again; None draws from all.
+    - ``shuffle``: another order of the instances in every episode; None takes the scenario's (else False).
+    - ``max_instances``: rows of the observation; None for what is needed.
+    - ``reward``, ``observation``: see above. ``reference``: the policy that *relative_goodput* compares to.
     - ``render_mode``: ``"ansi"`` (a table) or ``"rgb_array"`` (a tile per instance), or None.
     - any other setting of ``evaluate``, with dots: ``**{"workload.turns_median": 8}``; but no ``policy`` (the
       agent is that), no ``seed`` (``reset`` takes it) and no ``debug``.

@@ -1,12 +1,20 @@
-"""What the agent observes: the router's view, and the waiting request repeated in every row."""
+"""What the agent observes: the router's view, and the waiting request repeated in every row, or features of it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numba
 import numpy as np
 from gymnasium import spaces
+from numba.core.errors import NumbaError
 
-from smetric_gym.cluster.state import State
+from smetric_gym.cluster.cluster import Cluster
+from smetric_gym.cluster.fleet import Table, at
 from smetric_gym.cluster.view import REQUEST_VIEW, VIEW
+from smetric_gym.errors import SmetricError
 
 INSTANCE_HIGH = {
     "local_hit_tokens": 2**31,
@@ -43,62 +51,115 @@ FIELDS: tuple[str, ...] = INSTANCE_FIELDS + REQUEST_FIELDS
 # What a drained instance still says of itself.
 _LASTING = ("capacity_tokens", "prefill_token_s", "prefill_pair_s")
 
+Observation = Callable[[np.ndarray, Any], np.ndarray]
+"""``observation(view, request) -> [instances, F] float32``, of what a policy gets: an observation of your own."""
 
-def observation_space(instances: int) -> spaces.Box:
-    """Box of shape (instances, len(FIELDS)), float32, from 0 to finite bounds."""
+
+def observation_space(rows: int) -> spaces.Box:
+    """Box of shape (rows, len(FIELDS)), float32, from 0 to finite bounds."""
     highs = {**INSTANCE_HIGH, **REQUEST_HIGH}
     high = np.array([highs[name] for name in FIELDS], dtype=np.float32)
-    return spaces.Box(np.float32(0), np.tile(high, (instances, 1)), dtype=np.float32)
+    return spaces.Box(np.float32(0), np.tile(high, (rows, 1)), dtype=np.float32)
 
 
-class Observer:
-    """Reads observations out of the memory of one cluster.
+def drained(cluster: Cluster) -> np.recarray:
+    """The view after the last decision: no load and no hits, a new array."""
+    seen = cluster.state.seen
+    view = np.zeros_like(seen)
+    for name in _LASTING:
+        view[name] = seen[name]
+    for name in ("routed", "alive"):
+        view[name] = cluster.state.instances[name][: len(seen)]
+    return view.view(np.recarray)
+
+
+class Features:
+    """An observation of the user's own, for one environment or many; rows without an instance are zero.
 
     Args:
-        state: the state of the cluster; its view and request record are rewritten in place at every decision.
+        function: ``(view, request) -> [instances, F] float32``. Numba compiles it where it can, as a policy.
+
+    Attributes:
+        width: F.
+        compiled: True when Numba runs it.
+
+    Raises:
+        SmetricError: when it fails on a view, or returns something else.
     """
 
-    def __init__(self, state: State) -> None:
-        rows, split = len(state.seen), len(INSTANCE_FIELDS)
-        self._seen = state.seen
-        self._view = state.seen.view(np.float32).reshape(rows, split)
-        self._request = state.request_view.view(np.float32)
-        self._alive = self._view[:, INSTANCE_FIELDS.index("alive")]
-        self._now = np.empty((rows, len(FIELDS)), dtype=np.float32)
-        self._left, self._right = self._now[:, :split], self._now[:, split:]
+    def __init__(self, function: Observation) -> None:
+        self._function: Any = getattr(function, "py_func", function)
+        self.name = getattr(function, "__name__", type(function).__name__)
+        view, request = np.zeros(2, VIEW), np.zeros(1, REQUEST_VIEW)
+        view["alive"] = view["capacity_tokens"] = request["prompt_tokens"] = request["ttft_limit_s"] = 1
+        try:
+            with np.errstate(all="ignore"):
+                found = self._function(view.view(np.recarray), request.view(np.recarray)[0])
+        except Exception as error:
+            raise SmetricError(f"observation {self.name} failed: {type(error).__name__}: {error}") from error
+        shape: tuple[int, ...] = getattr(found, "shape", ())
+        if len(shape) != 2 or shape[0] != 2 or found.dtype != np.float32:
+            kind = f"{found.dtype} of shape {shape}" if shape else type(found).__name__
+            raise SmetricError(f"observation {self.name} returned a {kind} for 2 instances, allowed: float32 of (2, F)")
+        self.width = int(shape[1])
+        try:
+            self._one, self._many = _compiled(self._function)
+            self._one(view, request[0])
+            self.compiled = True
+        except (NumbaError, TypeError):  # TypeError: an object that can be called, but is no function
+            self.compiled = False
 
-    def observe(self) -> np.ndarray:
-        """The decision at hand, [instances, fields] float32, a new array."""
-        self._left[...] = self._view
-        self._right[...] = self._request
-        return self._now.copy()
+    def space(self, rows: int) -> spaces.Box:
+        """Box of shape (rows, F), float32, with the largest finite bounds."""
+        most = np.finfo(np.float32).max
+        return spaces.Box(-most, most, (rows, self.width), np.float32)
 
-    def mask(self) -> np.ndarray:
-        """[instances] bool, True where the instance may be chosen, a new array."""
-        return self._alive.astype(np.bool_)
-
-    def drained(self, instances: np.ndarray) -> np.recarray:
-        """The view after the last decision: no load and no hits, a new array.
-
-        Args:
-            instances: [instances] ``state.INSTANCE``, those that take requests.
-        """
-        view = np.zeros_like(self._seen)
-        for name in _LASTING:
-            view[name] = self._seen[name]
-        for name in ("routed", "alive"):
-            view[name] = instances[name]
-        return view.view(np.recarray)
-
-    def last(self, instances: np.ndarray, now_s: float) -> np.ndarray:
-        """The observation after the last decision: the drained cluster, no waiting request.
+    def observe(self, cluster: Cluster, rows: np.ndarray, out: np.ndarray) -> None:
+        """Write the decision at hand of one cluster.
 
         Args:
-            instances: [instances] ``state.INSTANCE``, those that take requests.
-            now_s: simulated time in s.
+            cluster: where a request waits.
+            rows: [rows] instance of each row, -1 for none.
+            out: [rows, F] float32.
         """
-        observation = np.zeros_like(self._now)
-        rows, split = self._left.shape
-        observation[:, :split] = self.drained(instances).view(np.float32).reshape(rows, split)
-        observation[:, FIELDS.index("time_s")] = now_s
-        return observation
+        if self.compiled:
+            values = self._one(cluster.state.seen, cluster.state.request_view[0])
+        else:
+            values = self._function(cluster.view, cluster.request)
+        out[...] = np.where(rows[:, None] >= 0, values[rows], np.float32(0))
+
+    def observe_many(self, clusters: list[Cluster], tallies: Table, waiting: np.ndarray, out: np.ndarray) -> None:
+        """Write the decisions of all clusters that wait, and zeros for the others.
+
+        Args:
+            clusters: of the fleet.
+            tallies: table of the `Tally` of each.
+            waiting: [clusters] bool.
+            out: [clusters, rows, F] float32.
+        """
+        if self.compiled:
+            self._many(tallies.like, tallies.addresses, tallies.lengths, waiting, out)
+            return
+        for c, cluster in enumerate(clusters):
+            out[c] = 0
+            if waiting[c]:
+                self.observe(cluster, tallies.kept[c].rows, out[c])
+
+
+@lru_cache(maxsize=16)  # for the next environment with the same function
+def _compiled(function: Callable) -> tuple[Any, Any]:
+    """The function for one view, and for all clusters of a fleet (compiled when they are first called)."""
+    one = numba.njit(function, error_model="numpy")
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def many(like, addresses, lengths, waiting, out):
+        for c in range(len(waiting)):
+            out[c] = 0
+            if waiting[c]:
+                t = at(like, addresses[c], lengths[c])
+                values = one(t.seen, t.asks[0])
+                for row in range(len(t.rows)):
+                    if t.rows[row] >= 0:
+                        out[c, row] = values[t.rows[row]]
+
+    return one, many

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 
+from smetric_gym.agents.policy import Policy
 from smetric_gym.cluster.cluster import Cluster
 from smetric_gym.cluster.config import ClusterConfig
-from smetric_gym.cluster.state import UNISSUED
+from smetric_gym.envs.contract import Contract, exhausted, first_info
+from smetric_gym.envs.distribution import ScenarioDistribution
 from smetric_gym.envs.frame import Frame
-from smetric_gym.envs.observation import Observer, observation_space
+from smetric_gym.envs.observation import Observation, drained
 from smetric_gym.envs.render import draw, text
-from smetric_gym.envs.rewards import TERMS, Credit, reward_index
-from smetric_gym.envs.scenario import Scenario, Workload
+from smetric_gym.envs.rewards import TERMS, RewardFunction, credit_of
+from smetric_gym.envs.scenario import Workload
+from smetric_gym.envs.tally import ended, read
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.prepare import Setup
 from smetric_gym.scoring import Scores
 from smetric_gym.slo import SLO
-from smetric_gym.workload.trace import Trace
 
 RENDER_MODES = ("ansi", "rgb_array")
-ELSEWHERE = {
-    "policy": "nothing, as the agent is the policy (Teacher lets a policy choose)",
-    "seed": "nothing here: reset(seed=...) takes it",
-    "debug": "nothing: environments do not check invariants, evaluate(debug=True) does",
-}
-"""Settings of `evaluate` that an environment does not take, and what is allowed instead."""
 
 
 class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
@@ -39,6 +34,7 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
     Attributes:
         setup: trace, cluster, limits and window of the episode.
         trace_seed: seed of the trace of the episode.
+        rows: [rows] int32, the instance that each row of the observation and each action stand for; -1: none.
         reason: why the next action is chosen (``agents.memory.Reason``), for the scores that count reasons; a
             step sets it back to 0.
     """
@@ -60,47 +56,51 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         warm_up_s: float | None = None,
         window_s: float | None = None,
         slo: str | SLO | None = None,
-        reward: str = "goodput",
+        scenario: str | Mapping[str, Any] | ScenarioDistribution | None = None,
+        pool: int | Sequence[int] | None = None,
+        shuffle: bool | None = None,
+        max_instances: int | None = None,
+        reward: str | RewardFunction = "goodput",
+        reference: str | Policy | Callable[..., int] = "smetric",
+        observation: Observation | None = None,
         render_mode: str | None = None,
         **settings: Any,
     ) -> None:
         if render_mode not in (None, *RENDER_MODES):
             raise SmetricError(f"render_mode is {render_mode!r}, allowed: {', '.join(RENDER_MODES)}, or None")
-        for name, value in settings.items():
-            if (group := name.partition(".")[0]) in ELSEWHERE:
-                raise SmetricError(f"{name} is {value!r}, allowed: {ELSEWHERE[group]}")
-        settings |= {
-            "load": load,
-            "instances": instances,
-            "cluster.decode_instances": decode_instances,
-            "global_tier": global_tier,
-            "arrival_mode": arrival_mode,
-            "warm_up_s": warm_up_s,
-            "window_s": window_s,
-            "slo": slo,
-        }
-        self._scenario = Scenario(self.default_cluster, workload, cluster, settings)
-        self.setup: Setup = self._scenario.setup
-        config = self.setup.config
-        if config.disaggregated != self.disaggregated:
-            allowed = (
-                "1 or more (SMetric/Colocated-v0 has none)"
-                if self.disaggregated
-                else "0 (SMetric/Disaggregated-v0 has some)"
-            )
-            raise SmetricError(
-                f"cluster.decode_instances is {config.decode_instances}, allowed here: {allowed}"
-            )
-        self.render_mode = render_mode
-        self.reward = reward
-        self._reward = reward_index(reward)
-        self.instances = config.instances
-        self.action_space = spaces.Discrete(self.instances)
-        self.observation_space = observation_space(self.instances)
-        self._cluster: Cluster | None = None
+        self._contract = Contract(
+            default_cluster=self.default_cluster,
+            disaggregated=self.disaggregated,
+            workload=workload,
+            load=load,
+            cluster=cluster,
+            instances=instances,
+            decode_instances=decode_instances,
+            global_tier=global_tier,
+            arrival_mode=arrival_mode,
+            warm_up_s=warm_up_s,
+            window_s=window_s,
+            slo=slo,
+            scenario=scenario,
+            pool=pool,
+            shuffle=shuffle,
+            max_instances=max_instances,
+            reward=reward,
+            reference=reference,
+            observation=observation,
+            **settings,
+        )
+        contract = self._contract
+        self.setup: Setup = contract.scenario.setup
+        self.render_mode, self.reward = render_mode, reward
+        self.action_space, self.observation_space = contract.action_space, contract.observation_space
         self.trace_seed, self.reason = 0, 0
+        self.rows = np.arange(contract.rows, dtype=np.int32)
+        self._cluster: Cluster | None = None
         self._waiting, self._chosen = False, -1
-        self._allowed = np.ones(self.instances, dtype=bool)
+        self._mask = np.ones(contract.rows, dtype=np.int8)
+        self._terms = np.zeros(len(TERMS))
+        self._elapsed_s = 0.0
 
     # -- the Gymnasium interface
 
@@ -110,31 +110,24 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         """Start an episode.
 
         Args:
-            seed: of the generator that draws a trace seed for each episode; None goes on with it.
-            options: ``{"trace_seed": int}`` or ``{"trace": Trace}`` instead of a drawn one.
+            seed: of the generator that draws a trace (or scenario) seed for each episode; None goes on with it.
+            options: ``{"trace_seed": int}`` or ``{"trace": Trace}`` instead of a drawn one; with a scenario
+                ``{"scenario_seed": int}``.
 
         Raises:
             SmetricError: for options that make no sense, or a trace that this cluster cannot serve.
         """
         super().reset(seed=seed)
-        trace = self._choose_trace(options or {})
-        self.setup = self._scenario.episode(trace, self.trace_seed)
-        self._cluster = cluster = self.setup.cluster()
-        self._credit = Credit(self.setup.slo, self.setup.warm_up_s, self.setup.window_s)
-        self._chosen, self.reason = -1, 0
-        self._waiting = cluster.advance()
-        if not self._waiting:
-            raise SmetricError(
-                f"no request of {trace.name} arrives in the {self._scenario.end_s:g} s of an episode: change "
-                "warm_up_s, window_s or the workload"
-            )
-        self._observer = Observer(cluster.state)
-        self._allowed = self._observer.mask()
-        info = {"action_mask": self._allowed.astype(np.int8), "trace_seed": self.trace_seed}
-        return self._observer.observe(), info
+        self._episode = self._contract.episode(self.np_random, options)
+        self.setup = self._episode.setup
+        self._cluster, self._tally = self._contract.begin(self._episode, self.np_random)
+        self.trace_seed, self.rows = self.setup.seed, self._tally.rows
+        self._chosen, self.reason, self._waiting = -1, 0, True
+        observation = self._read()
+        return observation, {"action_mask": self._mask.copy(), **first_info(self._episode)}
 
     def step(self, action: int | np.integer) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Route the waiting request to instance `action`, and run to the next decision or to the end.
+        """Route the waiting request to the instance of row `action`, and run to the next decision or to the end.
 
         Raises:
             SmetricError: when no request waits, or `action` is not an instance that is alive.
@@ -144,23 +137,25 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
                 "step() was called and no request waits: call reset() first, and after an episode"
             )
         self._chosen = self._checked(action)
-        cluster = self.cluster
-        self._waiting = cluster.step(self._chosen, self.reason)
+        self._waiting = self.cluster.step(self._chosen, self.reason)
         self.reason = 0
-        terms = self._credit.collect(cluster.state)
-        info: dict[str, Any] = {"reward_terms": dict(zip(TERMS, terms, strict=True))}
+        observation = self._read()
+        payer, terms = self._contract.payer, self._terms.tolist()
+        info: dict[str, Any] = {
+            "action_mask": self._mask.copy(),
+            "elapsed_s": self._elapsed_s,
+            "reward_terms": {name: terms[place] for name, place in payer.terms},
+        }
+        if payer.wants_ended:
+            rows = ended(self._tally)
+            if payer.credits:
+                info["credit"] = credit_of(rows)
+        reward = payer.ask(rows, self._elapsed_s) if payer.function else float(payer.pay(self._terms))
         if self._waiting:
-            self._allowed = self._observer.mask()
-            info["action_mask"] = self._allowed.astype(np.int8)
-            return self._observer.observe(), terms[self._reward], False, False, info
-        rows = cluster.state.instances[: self.instances]
-        alive = rows["alive"] > 0
-        self._allowed = alive if alive.any() else ~alive  # a learner's mask must leave something
-        info["action_mask"] = self._allowed.astype(np.int8)
+            return observation, reward, False, False, info
         info["scores"] = self.scores()
-        terminated = self._exhausted()
-        observation = self._observer.last(rows, cluster.now_s)
-        return observation, terms[self._reward], terminated, not terminated, info
+        terminated = exhausted(self._episode, self.cluster)
+        return observation, reward, terminated, not terminated, info
 
     def render(self) -> np.ndarray | str | None:
         """The decision at hand: a text ("ansi") or a picture, [height, width, 3] uint8 ("rgb_array")."""
@@ -179,8 +174,8 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
         return self._cluster
 
     def action_masks(self) -> np.ndarray:
-        """[instances] bool, True where the instance may be chosen (sb3-contrib looks for this name)."""
-        return self._allowed.copy()
+        """[rows] bool, True where the instance may be chosen (sb3-contrib looks for this name)."""
+        return self._mask.astype(np.bool_)
 
     def scores(self) -> Scores:
         """All scores of the episode so far; those of the whole episode once it has ended."""
@@ -189,8 +184,8 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
     def frame(self) -> Frame:
         """What a picture shows, as plain values."""
         cluster, setup = self.cluster, self.setup
-        view = cluster.view if self._waiting else self._observer.drained(cluster.state.instances[: self.instances])
-        total = dict(zip(TERMS, self._credit.total.tolist(), strict=True))
+        view = cluster.view if self._waiting else drained(cluster)
+        total = dict(zip(TERMS, self._tally.total.tolist(), strict=True))
         scored_s = min(cluster.now_s - setup.warm_up_s, setup.window_s)
         return Frame(
             title=f"{type(self).__name__.removesuffix('Env')} · {cluster.trace.name}",
@@ -200,7 +195,7 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
             chosen=self._chosen,
             now_s=cluster.now_s,
             warm_up_s=setup.warm_up_s,
-            end_s=self._scenario.end_s,
+            end_s=setup.warm_up_s + setup.window_s,
             ended=int(total["ended"]),
             within_slo=int(total["within_slo"]),
             goodput_per_s=total["goodput"] / scored_s if scored_s > 0 else 0.0,
@@ -208,42 +203,23 @@ class RoutingEnv(gymnasium.Env[np.ndarray, np.int64]):
 
     # -- inside
 
-    def _choose_trace(self, options: dict[str, Any]) -> Trace:
-        unknown = sorted(set(options) - {"trace", "trace_seed"})
-        if unknown:
-            raise SmetricError(f"reset(options=...) has the key {unknown[0]!r}, allowed: trace, trace_seed")
-        if "trace_seed" in options:
-            seed = options["trace_seed"]
-            if not isinstance(seed, int | np.integer) or seed < 0:
-                raise SmetricError(f"options['trace_seed'] is {seed!r}, allowed: a whole number, 0 or more")
-            self.trace_seed = int(seed)
-        else:
-            self.trace_seed = int(self.np_random.integers(2**31))
-        self._endless = self._scenario.endless and "trace" not in options
-        if "trace" not in options:
-            return self._scenario.trace(self.trace_seed)
-        if not isinstance(options["trace"], Trace):
-            raise SmetricError(f"options['trace'] is a {type(options['trace']).__name__}, allowed: a Trace")
-        return options["trace"]
+    def _read(self) -> np.ndarray:
+        """Read the decision at hand out, into the mask, the terms, and a new observation."""
+        contract, tally = self._contract, self._tally
+        observation = np.empty((contract.rows, contract.columns), dtype=np.float32)
+        self._elapsed_s = read(tally, self._waiting, self._mask, observation, self._terms)
+        if contract.features is None:
+            return observation
+        observation = np.zeros((contract.rows, contract.features.width), dtype=np.float32)
+        if self._waiting:
+            contract.features.observe(self.cluster, tally.rows, observation)
+        return observation
 
     def _checked(self, action: Any) -> int:
         try:
-            instance = operator.index(action)
+            row = operator.index(action)
         except TypeError:
-            instance = -1
-        if 0 <= instance < self.instances and self._allowed[instance]:
-            return instance
-        down = ", ".join(map(str, np.flatnonzero(~self._allowed)))
-        raise SmetricError(
-            f"action is {action!r}, allowed: a whole number in 0..{self.instances - 1}"
-            + (f", and not {down} (down)" if down else "")
-        )
-
-    def _exhausted(self) -> bool:
-        """True when a recorded trace was over before the window was, so that nothing more can happen."""
-        cluster, requests = self.cluster, self.cluster.trace.requests
-        if self._endless:
-            return False
-        alone = (requests["parent"] < 0) | (cluster.arrival_mode == "open")
-        withheld = alone & (requests["arrival"] >= self._scenario.end_s)
-        return not withheld.any() and not (cluster.state.requests["stage"] == UNISSUED).any()
+            row = -1
+        if 0 <= row < len(self._mask) and self._mask[row]:
+            return int(self.rows[row])
+        raise self._contract.wrong_action(action, self._mask)

@@ -1,4 +1,4 @@
-"""A reference policy at the wheel of an environment: a baseline, or a teacher for behaviour cloning."""
+"""A reference policy at the wheel of environments: a baseline, or a teacher for behaviour cloning."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import numpy as np
 
 from smetric_gym.agents.memory import REASON
 from smetric_gym.agents.policy import Policy, check_choice, load_policy
 from smetric_gym.cluster.cluster import Cluster
 from smetric_gym.envs.routing import RoutingEnv
+from smetric_gym.envs.vector import VectorRoutingEnv
 from smetric_gym.errors import SmetricError
 
 
@@ -40,18 +42,56 @@ class Teacher:
                 f"env is a {type(env.unwrapped).__name__}, allowed: an environment of smetric_gym"
             )
         self._env = env.unwrapped
-        self._policy = load_policy(policy, disaggregated=self._env.disaggregated, **parameters).compile()
-        self._cluster: Cluster | None = None
+        self._desk = _Desk(load_policy(policy, disaggregated=self._env.disaggregated, **parameters).compile())
 
     def action(self) -> int:
         """The policy's choice. Call it once for each decision, since a policy may remember it."""
-        env, cluster = self._env, self._env.cluster
+        action, self._env.reason = self._desk.decide(self._env.cluster, self._env.trace_seed, self._env.rows)
+        return action
+
+
+class VectorTeacher:
+    """The same for a vector of environments: every one has a memory of its own.
+
+    Args:
+        envs: a vector environment of this package, wrapped or not.
+        policy: whatever `smetric_gym.agents.policy.load_policy` takes.
+        parameters: of the policy.
+    """
+
+    def __init__(
+        self, envs: gymnasium.vector.VectorEnv, policy: str | Policy | Callable[..., int], **parameters: Any
+    ) -> None:
+        if not isinstance(envs.unwrapped, VectorRoutingEnv):
+            raise SmetricError(
+                f"envs is a {type(envs.unwrapped).__name__}, allowed: a vector environment of smetric_gym"
+            )
+        self._envs = envs.unwrapped
+        chosen = load_policy(policy, disaggregated=self._envs.disaggregated, **parameters).compile()
+        self._desks = [_Desk(chosen) for _ in range(envs.num_envs)]
+
+    def actions(self) -> np.ndarray:
+        """[envs] int64, the policy's choices. Call it once for each step, since a policy may remember them."""
+        envs, actions = self._envs, np.zeros(len(self._desks), dtype=np.int64)
+        for i, (desk, cluster, seed) in enumerate(zip(self._desks, envs.clusters, envs.trace_seeds, strict=True)):
+            actions[i], envs.reasons[i] = desk.decide(cluster, seed, envs.rows[i])
+        return actions
+
+
+class _Desk:
+    """A policy and its memory in the episodes of one environment."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._cluster: Cluster | None = None
+
+    def decide(self, cluster: Cluster, seed: int, rows: np.ndarray) -> tuple[int, int]:
+        """The row of the policy's choice, and its reason."""
         if cluster is not self._cluster:  # a new episode
             self._cluster = cluster
-            self._memory = self._policy.new_memory(cluster.trace.sessions, env.trace_seed)
+            self._memory = self._policy.new_memory(cluster.trace.sessions, seed)
             plain = (cluster.state.seen, cluster.state.request_view[0])
             self._sees: tuple[Any, Any] = plain if self._policy.compiled else (cluster.view, cluster.request)
-        view, request = self._sees
-        choice = self._policy(view, request, self._memory)
-        env.reason = int(self._memory[REASON])
-        return check_choice(str(self._policy.name), choice, env.action_masks())
+        choice = self._policy(*self._sees, self._memory)
+        choice = check_choice(str(self._policy.name), choice, cluster.state.seen["alive"])
+        return rows.tolist().index(choice), int(self._memory[REASON])

@@ -11,6 +11,7 @@ import numpy as np
 from smetric_gym.measures import Scored
 
 SACRIFICED = 3.0
+SESSION_REQUESTS = 4
 
 
 @dataclass(frozen=True)
@@ -216,3 +217,13 @@ def sacrificed_share(run: Scored) -> float:
     """Scored requests whose first token came after 3 times their TTFT limit, or never / scored requests."""
     in_bounds = run.ttft_s <= SACRIFICED * run.slo.ttft_limit_s(run.prompt)
     return _ratio((~in_bounds).sum(), len(in_bounds))
+
+
+@_score("share")
+def worst_session_attainment(run: Scored) -> float:
+    """Lowest share of requests that met both limits, over the sessions with 4 or more scored requests."""
+    session = run.trace.requests["session"][run.mask]
+    requests, met = np.bincount(session), np.bincount(session, weights=run.met)
+    long = requests >= SESSION_REQUESTS
+    shares = met[long] / requests[long]
+    return float(shares.min()) if len(shares) else float("nan")

@@ -108,7 +108,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in SCORES if name != "load_imbalance"])
+@pytest.mark.parametrize("name", [name for name in SCORES if name in EXPECTED])
 def test_score(name):
     value = SCORES[name].of(made())
     assert value == (
@@ -152,6 +152,22 @@ def test_every_score_of_the_issue_is_there_in_its_order():
     ]
     assert list(Scores.of(made()))[: len(names)] == names
     assert all(score.definition.endswith(".") and "\n" not in score.definition for score in SCORES.values())
+
+
+def test_the_worst_session_is_one_with_four_requests_that_count():
+    def rows(session, late, count=4):
+        return [
+            (session, t, 1000, 2, 20.0 + t, 20.0 + t, 20.5 + t + 5 * (t < late), 26.0 + t, 0, 0, 0, 0)
+            for t in range(count)
+        ]
+
+    def worst(*parts):
+        return SCORES["worst_session_attainment"].of(made([row for part in parts for row in part], slo=SLO(1.0, 0, 9)))
+
+    assert worst(rows(0, 1), rows(1, 3), rows(2, 3, count=3)) == 1 / 4
+    assert worst(rows(0, 0), rows(1, 0)) == 1 and worst(rows(0, 4)) == 0
+    before = [(0, 0, 1000, 2, 5.0, 5.0, 9.0, 9.5, 0, 0, 0, 0)]
+    assert math.isnan(worst(before, [(0, t + 1, *row[2:]) for t, row in enumerate(rows(0, 3, count=3))]))
 
 
 def test_load_imbalance_is_the_mean_over_windows_of_max_over_mean():

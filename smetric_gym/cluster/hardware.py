@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -133,16 +134,21 @@ def load_hardware(name: str) -> Hardware:
         SmetricError: for an unknown preset, and for a key or value that the file must not have.
     """
     name = str(name)
-    if name.endswith(".yaml"):
-        file, where = Path(name), name
-        if not file.is_file():
-            raise SmetricError(
-                f"hardware file {name} does not exist, allowed: an existing .yaml file or a preset name"
-            )
-    else:
-        file, where = _folder() / f"{name}.yaml", f"hardware/{name}.yaml"
-        if name not in hardware_names():
-            raise SmetricError(f"hardware is {name!r}, allowed: {_nearest(name, hardware_names())}")
+    if not name.endswith(".yaml"):
+        return _preset(name)
+    if not Path(name).is_file():
+        raise SmetricError(f"hardware file {name} does not exist, allowed: an existing .yaml file or a preset name")
+    return _read(Path(name), name)
+
+
+@lru_cache(maxsize=64)  # environments ask for one at every episode
+def _preset(name: str) -> Hardware:
+    if name not in hardware_names():
+        raise SmetricError(f"hardware is {name!r}, allowed: {_nearest(name, hardware_names())}")
+    return _read(_folder() / f"{name}.yaml", f"hardware/{name}.yaml")
+
+
+def _read(file: Any, where: str) -> Hardware:
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from smetric_gym.workload.trace import REQUEST, Trace, Trigger
 
 SESSIONS, TURNS, GAP_S, SYSTEM_TOKENS, SYSTEMS = 500, 10, 3.0, 4096, 8
 TRIES = 3
+MANY = 64
 FIRST_RUN = (
     "import time; t = time.perf_counter(); from smetric_gym import evaluate; "
     "evaluate('smetric', instances=2, warm_up_s=0, window_s=60); print(time.perf_counter() - t)"
@@ -57,6 +58,10 @@ def bench(
     say("one environment, random policy")
     steps, note = _environment_steps_per_s()
     add("one environment, random policy", steps, "steps/s", note)
+    for instances in (8, 32):
+        say(f"{MANY} environments of {instances} instances in one")
+        steps, note = _vector_steps_per_s(instances)
+        add(f"{MANY} environments in one, {instances} instances", steps, "steps/s", note)
     say("a default evaluate run")
     start = time.perf_counter()
     evaluate("smetric")
@@ -125,22 +130,42 @@ def _requests_per_s(setup: Setup, tries: int = TRIES) -> float:
 
 def _environment_steps_per_s() -> tuple[float, str]:
     try:
-        import gymnasium
+        from smetric_gym.envs import ColocatedEnv
 
-        from smetric_gym.registration import register_environments
-
-        register_environments()
-        env = gymnasium.make("SMetric/Colocated-v0")
-        env.reset(seed=0)
+        env = ColocatedEnv()
     except Exception as error:  # the figures of the rest do not depend on it
-        return float("nan"), f"not measured: {type(error).__name__}: {error}"
-    random, actions = np.random.default_rng(0), cast(gymnasium.spaces.Discrete, env.action_space)
-    choices, steps, start = random.integers(actions.n, size=20_000), 0, time.perf_counter()
+        return _failed(error)
+    env.reset(seed=0)
+    steps, random = 0, np.random.default_rng(0)
+    choices, start = random.integers(env.setup.config.instances, size=20_000), time.perf_counter()
     for choice in choices:
         steps += 1
         if any(env.step(choice)[2:4]):
             break
-    return steps / (time.perf_counter() - start), f"{steps:,} steps of SMetric/Colocated-v0 by gymnasium.make"
+    return steps / (time.perf_counter() - start), f"{steps:,} steps of SMetric/Colocated-v0"
+
+
+def _vector_steps_per_s(instances: int) -> tuple[float, str]:
+    """Steps of all environments per second, with observations, rewards, and the ends and beginnings of episodes."""
+    try:
+        from smetric_gym.envs import VectorColocatedEnv
+
+        envs = VectorColocatedEnv(MANY, instances=instances, pool=MANY // 4, warm_up_s=0.0, window_s=600.0)
+    except Exception as error:
+        return _failed(error)
+    envs.reset(seed=0)
+    mean_steps = sum(len(cluster.trace) for cluster in envs.clusters) // MANY
+    actions = np.random.default_rng(0).integers(instances, size=(mean_steps * 5 // 4, MANY))
+    ended, start = 0, time.perf_counter()
+    for row in actions:
+        _, _, terminated, truncated, _ = envs.step(row)
+        ended += int((terminated | truncated).sum())
+    steps = actions.size
+    return steps / (time.perf_counter() - start), f"{steps:,} random steps, {ended} episodes ended, {MANY // 4} traces"
+
+
+def _failed(error: Exception) -> tuple[float, str]:
+    return float("nan"), f"not measured: {type(error).__name__}: {error}"
 
 
 def _child(code: str, **environment: str) -> float:

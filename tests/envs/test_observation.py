@@ -2,10 +2,12 @@
 
 import gymnasium
 import numpy as np
+import pytest
 from small import sessions
 
 from smetric_gym.cluster import REQUEST_VIEW, VIEW
 from smetric_gym.envs import FIELDS, ColocatedEnv, observation_space
+from smetric_gym.errors import SmetricError
 from smetric_gym.registration import ENVIRONMENTS, register_environments
 
 
@@ -48,6 +50,20 @@ def test_the_docstring_lists_every_column_in_order():
     ]
     assert [int(row[1]) for row in rows] == list(range(len(FIELDS)))
     assert tuple(row[2].strip() for row in rows) == FIELDS
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda view, request: view.in_flight, r"observation <lambda> returned a float32 of shape \(2,\) for 2"),
+        (lambda view, request: np.zeros((len(view), 3)), r"returned a float64 of shape \(2, 3\)"),
+        (lambda view, request: 1, "returned a int for 2 instances, allowed: float32 of"),
+        (lambda view, request: view.no_such_field, "observation <lambda> failed: AttributeError"),
+    ],
+)
+def test_observations_of_your_own_are_checked(function, words):
+    with pytest.raises(SmetricError, match=words):
+        ColocatedEnv(instances=2, observation=function)
 
 
 def test_registration_can_be_repeated():
