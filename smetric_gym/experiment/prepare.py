@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from smetric_gym.workload.synthetic_config import SyntheticConfig
 
 LOAD_BY = ("sessions", "time")
+CLOSED_LOOP = 2.0
+"""Recorded s that a closed loop may need for a s of its own; with more the arrivals of a window stay the same."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,7 @@ def check_workload(settings: Mapping[str, Any], instances: int, trace: Trace | N
 
     values, load = settings["workload"], settings["load"]
     if trace is None and "preset" in values:
-        duration_s = settings["warm_up_s"] + settings["window_s"]
-        check_size(_synthetic_config(values), instances=instances, load=load, duration_s=duration_s)
+        check_size(_synthetic_config(values), instances=instances, load=load, duration_s=_recorded_s(settings))
         return
     if trace is None:
         _check_reader_keys(values)
@@ -163,7 +164,7 @@ def policy(settings: Mapping[str, Any], function: Callable | Policy | str | None
 
 def workload(settings: Mapping[str, Any], instances: int) -> Trace:
     """The trace of the settings, at their load. Do not change it: it is kept for the next run."""
-    names = ("workload", "load", "load_by", "seed", "warm_up_s", "window_s")
+    names = ("workload", "load", "load_by", "seed", "warm_up_s", "window_s", "arrival_mode")
     return _workload(json.dumps([{name: settings[name] for name in names}, instances], sort_keys=True))
 
 
@@ -172,8 +173,18 @@ def _workload(key: str) -> Trace:
     settings, instances = json.loads(key)
     values, load, seed = settings["workload"], settings["load"], settings["seed"]
     if "preset" in values:
-        return _synthetic(values, instances, load, settings["warm_up_s"] + settings["window_s"], seed)
+        return _synthetic(values, instances, load, _recorded_s(settings), seed)
     return _recorded(values, load, settings["load_by"], seed)
+
+
+def _recorded_s(settings: Mapping[str, Any]) -> float:
+    """Length of a generated trace in s of its recorded times.
+
+    In a closed loop an agent waits for the answers of this cluster, and where they come sooner than the recorded
+    ones, it sends more in the same time: the trace must go on, or the end of the window would run dry.
+    """
+    seconds = settings["warm_up_s"] + settings["window_s"]
+    return CLOSED_LOOP * seconds if settings["arrival_mode"] == "closed" else seconds
 
 
 def _synthetic(values: dict[str, Any], instances: int, load: float, duration_s: float, seed: int) -> Trace:

@@ -110,7 +110,7 @@ def audit_task(config: DictConfig) -> None:
     console = terminal()
     settings, folder = settings_of(config), Path(HydraConfig.get().runtime.output_dir)
     instances = settings["cluster"]["instances"]
-    trace = workload(settings, instances)
+    trace = workload({**settings, "arrival_mode": "open"}, instances)  # an audit reads the recorded times
     warm_up_s = settings["warm_up_s"] if trace.requests["arrival"][-1] > settings["warm_up_s"] else 0.0
     found = audit(trace, block=settings["cluster"]["block_tokens"], instances=instances, warm_up_s=warm_up_s)
     rows = []

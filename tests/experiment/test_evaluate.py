@@ -144,3 +144,10 @@ def test_public_names():
         assert getattr(smetric_gym, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         smetric_gym.nothing  # noqa: B018
+
+
+def test_a_closed_loop_does_not_run_dry_before_the_window_ends():
+    """Agents that get their answers sooner than recorded still have something to send."""
+    result = evaluate("load_balance", instances=8, load=0.5, warm_up_s=300, window_s=900, seed=0)
+    arrived = np.histogram(result.outcome["arrival_s"], bins=[0, 300, 600, 900, 1200])[0]
+    assert arrived[-1] > 0.75 * arrived[1:3].mean()

@@ -73,7 +73,7 @@ def test_sizes_choose_the_seeds():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"vary": {"cluster.tier": [1]}}, "the key of vary is 'cluster.tier' (did you mean cluster.global_tier?)"),
+        ({"vary": {"cluster.globaltier": [1]}}, "of vary is 'cluster.globaltier' (did you mean cluster.global_tier?)"),
         ({"vary": {"nothing.tier": [1]}}, "'nothing' is no group"),
         ({"vary": {"cluster.global_tier": 3}}, "vary.cluster.global_tier is 3, allowed: a list"),
         ({"size": "large"}, "size is 'large', allowed: quick, full"),
