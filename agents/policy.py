@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import operator
@@ -37,6 +38,7 @@ POLICIES = (
     "random_choice",
     "power_of_two",
     "always_busiest",
+    "learned",
 )
 """Registered names: each is a module of this package with a function of that name and its ``Params``."""
 
@@ -102,6 +104,13 @@ class Policy:
         """Memory for a run; see `smetric_gym.agents.memory`."""
         return memories.new_memory(sessions, seed)
 
+    def with_params(self, params: tuple) -> Policy:
+        """The same policy with other values of the same types; what is compiled is not compiled again."""
+        result = copy.copy(self)
+        result.params = params
+        result._values = tuple(params) if self.compiled else params
+        return result
+
     def compile(self) -> Policy:
         """Let Numba compile the function; where it cannot, ``why_not_compiled`` says why, and Python runs it.
 
@@ -162,6 +171,7 @@ def load_policy(spec: Policy | Callable | str, *, disaggregated: bool = False, *
     Raises:
         SmetricError: if there is no such policy, it takes other arguments, or a parameter is not allowed.
     """
+    module: ModuleType | None = None
     if isinstance(spec, Policy):
         if not params:
             return spec
@@ -176,7 +186,8 @@ def load_policy(spec: Policy | Callable | str, *, disaggregated: bool = False, *
         if kind is not None and not (isinstance(kind, type) and hasattr(kind, "_fields")):
             raise SmetricError(f"Params of policy {name} is {kind!r}, allowed: a typing.NamedTuple")
     values = make_params(name, kind, given, disaggregated=disaggregated, ours=is_ours(function))
-    return Policy(function, values, name)
+    read = getattr(module, "read_params", None)  # of a policy whose parameters name a file
+    return Policy(function, values if read is None else read(values), name)
 
 
 def _module_of(function: Any) -> tuple[ModuleType | None, Callable]:

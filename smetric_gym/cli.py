@@ -23,10 +23,13 @@ smetric-gym COMMAND [KEY=VALUE ...]: route the requests of LLM agents over a sim
                many runs, one table          smetric-gym evaluate --multirun policy.overload=1,2,inf
   compare      policies over loads, seeds    smetric-gym compare policies=[smetric,bailian,./mine.py:mine]
   reproduce    a figure of the paper         smetric-gym reproduce figure=16 (or all, beyond) [size=full]
+  play         a page to see it and play it  smetric-gym play [--port 0] [--no-browser]
+  lessons      eight lessons, as pages       smetric-gym lessons [--list] [--copy FOLDER]
   replay       a run as a page to look at    smetric-gym replay outputs/evaluate/DATE/TIME/result.json
   train        a router that learns          smetric-gym train agent=cmaes
   tune         parameters of a policy        smetric-gym tune policy=bailian
   heldout      learned beside tuned policies smetric-gym heldout heldout=quick
+  learners     trained routers side by side  smetric-gym learners learners.policies=[FILE,FILE]
   explain      what a learned policy does    smetric-gym explain policy=learned load=1.25
   bench        speed and memory              smetric-gym bench [bench.path=FILE] [bench.large=true]
   calibration  the simulator and what was measured on real hardware
@@ -187,6 +190,12 @@ def _heldout(arguments: list[str]) -> None:
     _hydra("heldout", heldout_task, arguments if chosen else ["heldout=full", *arguments])
 
 
+def _learners(arguments: list[str]) -> None:
+    from smetric_gym.experiment.learners import learners_task
+
+    _hydra("learners", learners_task, ["learners=default", *arguments])
+
+
 def _explain(arguments: list[str]) -> None:
     from smetric_gym.experiment.explain import explain_task
 
@@ -274,15 +283,30 @@ def _fuzz(arguments: list[str]) -> None:
     fuzz(arguments)
 
 
+def _play(arguments: list[str]) -> None:
+    from smetric_gym.play.serve import main as play
+
+    play(arguments)
+
+
+def _lessons(arguments: list[str]) -> None:
+    from smetric_gym.lessons.serve import main as lessons
+
+    lessons(arguments)
+
+
 COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "audit": _audit,
     "evaluate": _evaluate,
     "compare": _compare,
     "reproduce": _reproduce,
+    "play": _play,
+    "lessons": _lessons,
     "replay": _replay,
     "train": _train,
     "tune": _tune,
     "heldout": _heldout,
+    "learners": _learners,
     "explain": _explain,
     "bench": _bench,
     "calibration": _calibration,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smetric_gym.cluster import engine
-from smetric_gym.cluster.config import LATEST_S, ClusterConfig
+from smetric_gym.cluster.config import EVICTIONS, LATEST_S, WRITES, ClusterConfig
 from smetric_gym.cluster.hardware import load_hardware
 from smetric_gym.cluster.state import (
     CLUSTER,
+    COUNTS,
     DONE,
     ENTRY,
     EVENT,
@@ -150,12 +151,15 @@ class Cluster:
         from smetric_gym.agents.memory import REASON
         from smetric_gym.agents.policy import check_choice
 
-        memory = policy.new_memory(self.trace.sessions, seed)
+        memories = self.new_memories(policy, seed)
+        memory, several = memories[0], len(memories) > 1
         view, request = (self._view, self._request) if policy.compiled else (self.view, self.request)
         alive = self._view["alive"]
         size, count = len(alive), 0
         more = self.advance()
         while more:
+            if several:
+                memory = memories[self.router]
             choice = policy(view, request, memory)
             if not (type(choice) is int and 0 <= choice < size and alive[choice]):
                 choice = check_choice(policy.name, choice, alive)
@@ -163,6 +167,17 @@ class Cluster:
             if progress is not None and count % 1024 == 0:
                 progress(self.now_s)
             more = self._step(choice, int(memory[REASON]))
+
+    def new_memories(self, policy: Policy, seed: int = 0) -> list[np.ndarray]:
+        """One memory for each router replica: `policy` decides with that of `router`.
+
+        The first replica draws what a single router draws with this seed, the others draw from streams of their own.
+        """
+        seeds = [seed]
+        if self.config.routers > 1:
+            more = np.random.SeedSequence(seed).generate_state(self.config.routers - 1, np.uint64)
+            seeds += [int(one) for one in more]
+        return [policy.new_memory(self.trace.sessions, one) for one in seeds]
 
     def _step(self, choice: int, reason: int) -> bool:
         limit = 1 if self.debug else 0
@@ -190,6 +205,11 @@ class Cluster:
     def pending(self) -> int:
         """Index of the request that waits for a decision, or -1."""
         return int(self.state.cluster["pending"][0])
+
+    @property
+    def router(self) -> int:
+        """The router replica that decides about the request that waits, 0..routers-1."""
+        return int(self.state.requests["router"][self.pending])
 
     @property
     def now_s(self) -> float:
@@ -342,6 +362,7 @@ def _build(
     trace: Trace, config: ClusterConfig, mode: int, window_s: float, ttft_limit_s, times: list[StepTime]
 ) -> State:
     requests, count = _requests(trace), len(trace)
+    requests["router"] = trace.requests["session"] % config.routers
     instances = _instances(config, times)
     nodes = np.zeros(len(trace.nodes), dtype=NODE_STATE)
     for name in ("parent", "start", "end"):
@@ -368,6 +389,10 @@ def _build(
         ],
         axis=1,
     ).astype(np.float32)
+    user_start, users = np.zeros(len(nodes) + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    if config.eviction == "belady":
+        user_start, users = _users(trace)
+    nodes["next_user"] = user_start[:-1]
     profiles = {id(t): t for t in times}
     rows = np.zeros(len(config.schedule), dtype=ROW)
     for k, (time, instance, up) in enumerate(sorted(config.schedule, key=lambda row: row[0])):
@@ -384,7 +409,10 @@ def _build(
     held = np.minimum(instances["capacity"], distinct)
     entries = min(int(held.sum()), 2**31 - 2**16) + depth + 64
     lag = int(_ticks(config.view_lag_s))
-    late_margin = 2 * (entries + count) + 64 * len(times) if lag else 0
+    # In one event an entry changes once or twice, and a request is counted again when a step ends, when it is
+    # preempted, admitted, lost or handed over, and when it leaves.
+    counts = 8 * count if config.routers > 1 else 0
+    late_margin = 2 * (entries + count) + counts + 64 * len(times) if lag else 0
     state = State(
         cluster=np.zeros(1, dtype=CLUSTER),
         instances=instances,
@@ -412,6 +440,9 @@ def _build(
         hits=np.zeros(len(times), dtype=np.int64),
         late=np.zeros(3 * late_margin + 1, dtype=LATE),
         beliefs=np.zeros(entries if lag else 1, dtype=ENTRY),
+        user_start=user_start,
+        users=users,
+        untold=np.zeros(config.routers * config.instances, dtype=COUNTS),
     )
     cluster = state.cluster[0]
     blocks = int(instances["capacity"][: config.instances].sum())
@@ -426,11 +457,13 @@ def _build(
         "tier_tail"
     ] = -1
     cluster["hold_margin"], cluster["heap_margin"] = margin, heap_margin
+    cluster["routers"] = config.routers
     cluster["lag"], cluster["late_free"], cluster["late_margin"] = lag, -1, late_margin
     cluster["last_decode"] = len(times) - 1
     cluster["asynchronous"] = config.loads == "async"
     cluster["has_tier"] = tier_capacity > 0
-    cluster["write"] = ("prompt", "all", "none").index(config.write)
+    cluster["write"] = WRITES.index(config.write)
+    cluster["eviction"] = EVICTIONS.index(config.eviction)
     cluster["block"], cluster["chunk"] = config.block_tokens, config.chunk_tokens
     cluster["budget"], cluster["max_seqs"], cluster["min_load"] = (
         config.max_batched_tokens,
@@ -449,10 +482,29 @@ def _build(
     return state
 
 
+def _users(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """The requests whose path passes through each node, in the order of the trace.
+
+    Returns:
+        ([nodes + 1] int64, [sum of the depths] int32): those of node n are users[start[n]:start[n + 1]].
+    """
+    at, requests = trace.requests["node"].astype(np.int64), np.arange(len(trace), dtype=np.int32)
+    pairs = []
+    while len(at):
+        pairs.append((at, requests))
+        up = trace.nodes["parent"][at].astype(np.int64)
+        at, requests = up[up > 0], requests[up > 0]
+    nodes, users = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    start = np.zeros(len(trace.nodes) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(nodes, minlength=len(trace.nodes)), out=start[1:])
+    return start, users[np.lexsort((users, nodes))]
+
+
 def _requests(trace: Trace) -> np.ndarray:
     source = trace.requests
     requests = np.zeros(len(trace), dtype=REQUEST_STATE)
     requests["arrival"], requests["gap"] = _ticks(source["arrival"]), _ticks(source["gap"])
+    requests["to_come"] = 1
     for name in ("prompt", "output", "node"):
         requests[name] = source[name]
     for name in (

@@ -9,7 +9,9 @@ from smetric_gym.errors import SmetricError
 
 LOADS = ("blocking", "async")
 WRITES = ("prompt", "all", "none")
+EVICTIONS = ("lru", "lfu", "belady")
 LARGEST = 10**9
+MOST_ROUTERS = 1024
 SLOWEST = 1e6
 LATEST_S = 4e6
 """Time is int64 picoseconds: 46 days of arrivals leave as much again to serve them."""
@@ -43,6 +45,9 @@ class ClusterConfig:
         view_lag_s: age of what the router sees of caches and engines (RULES.md section 9); 0 is exact.
         schedule: rows ``(time_s, instance, up)``; instances go away and come back.
         warm: start with full caches (histories of the first requests of the sessions) instead of cold ones.
+        eviction: which idle content of an instance goes first: "lru" (vLLM), "lfu" (fewest admissions since it is
+            there) or "belady" (next use in the trace farthest ahead; a bound, RULES.md section 4).
+        routers: router replicas; a session stays with replica ``session % routers`` (RULES.md section 9).
     """
 
     instances: int = 32
@@ -66,6 +71,8 @@ class ClusterConfig:
     view_lag_s: float = 0.0
     schedule: tuple[tuple[float, int, bool], ...] = field(default=())
     warm: bool = False
+    eviction: str = "lru"
+    routers: int = 1
 
     def __post_init__(self) -> None:
         for name, lowest in (
@@ -79,6 +86,7 @@ class ClusterConfig:
             ("nics_per_server", 1),
         ):
             _integer(name, getattr(self, name), lowest)
+        _integer("routers", self.routers, 1, MOST_ROUTERS)
         for name in ("kv_blocks", "instances_per_server"):
             if getattr(self, name) is not None:
                 _integer(name, getattr(self, name), 1)
@@ -100,6 +108,8 @@ class ClusterConfig:
             raise SmetricError(f"cluster.loads is {self.loads!r}, allowed: {' or '.join(LOADS)}")
         if self.write not in WRITES:
             raise SmetricError(f"cluster.write is {self.write!r}, allowed: {', '.join(WRITES)}")
+        if self.eviction not in EVICTIONS:
+            raise SmetricError(f"cluster.eviction is {self.eviction!r}, allowed: {', '.join(EVICTIONS)}")
         if self.chunk_tokens % self.block_tokens:
             raise SmetricError(
                 f"cluster.chunk_tokens is {self.chunk_tokens}, "
@@ -139,7 +149,7 @@ def _is_row(row: object, total: int) -> bool:
     return 0 <= float(time) <= LATEST_S and 0 <= int(instance) < total
 
 
-def _integer(name: str, value: object, lowest: int) -> None:
+def _integer(name: str, value: object, lowest: int, highest: int = LARGEST) -> None:
     number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.5
-    if number % 1 or not lowest <= number <= LARGEST:
-        raise SmetricError(f"cluster.{name} is {value!r}, allowed: a whole number, {lowest} to {LARGEST:,}")
+    if number % 1 or not lowest <= number <= highest:
+        raise SmetricError(f"cluster.{name} is {value!r}, allowed: a whole number, {lowest} to {highest:,}")

@@ -15,13 +15,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from smetric_gym.cluster.state import State
-
 STEP_END, LOAD_END, SCHEDULE, DELIVER, ARRIVAL = 0, 1, 2, 3, 4
 PENDING, ROUTED, WAITING, LOADING, RUNNING, TRANSFER, DONE, UNISSUED = 0, 1, 2, 3, 4, 5, 6, 7
 BOTH, PREFILL, DECODE = 0, 1, 2
 OPEN, CAUSAL, CLOSED = 0, 1, 2
 WRITE_PROMPT, WRITE_ALL, WRITE_NONE = 0, 1, 2
+LRU, LFU, BELADY = 0, 1, 2
 DRAINED, DECISION, GROW, PAUSED = 0, 1, 2, 3
 """What `advance` returns."""
 
@@ -81,8 +80,8 @@ def pop(events, cluster):
 
 
 @njit
-def tell(s, i, entry, node, lo, hi, running, waiting, used):
-    """Queue one piece of news of instance `i`: an entry's blocks (entry >= 0), or the engine's load report."""
+def new_news(s, i):
+    """Put an empty piece of news at the end of the queue of instance `i`; return its number, or -1 (an error)."""
     cluster, inst = s.cluster[0], s.instances[i]
     k = cluster.late_free
     if k >= 0:
@@ -93,16 +92,11 @@ def tell(s, i, entry, node, lo, hi, running, waiting, used):
         if cluster.late_top > len(s.late):
             cluster.error = 2
             cluster.late_top -= 1
-            return
+            return np.int64(-1)
     news = s.late[k]
     news.time = inst.moment + cluster.lag
-    news.entry = entry
-    news.node = node
-    news.lo = lo
-    news.hi = hi
-    news.running = running
-    news.waiting = waiting
-    news.used = used
+    news.entry = -1
+    news.router = -1
     cluster.told += 1
     news.stamp = cluster.told
     news.next = -1
@@ -111,14 +105,22 @@ def tell(s, i, entry, node, lo, hi, running, waiting, used):
     else:
         inst.late_head = k
     inst.late_tail = k
+    return np.int64(k)
 
 
 @njit
 def tell_entry(s, e):
     """Queue the news of an entry, when the view lags."""
-    if s.cluster[0].lag > 0:
-        entry = s.entries[e]
-        tell(s, entry.instance, e, entry.node, entry.lo, entry.hi, 0, 0, 0)
+    if s.cluster[0].lag == 0:
+        return
+    entry = s.entries[e]
+    k = new_news(s, entry.instance)
+    if k >= 0:
+        news = s.late[k]
+        news.entry = e
+        news.node = entry.node
+        news.lo = entry.lo
+        news.hi = entry.hi
 
 
 @njit
@@ -133,7 +135,34 @@ def tell_load(s, i):
     inst.said_running = inst.n_running
     inst.said_waiting = inst.n_waiting
     inst.said_used = used
-    tell(s, i, -1, -1, 0, 0, inst.n_running, inst.n_waiting, used)
+    k = new_news(s, i)
+    if k >= 0:
+        news = s.late[k]
+        news.running = inst.n_running
+        news.waiting = inst.n_waiting
+        news.used = used
+
+
+@njit
+def tell_count(s, q, requests, tokens, todo, pairs, routed):
+    """Queue what the replica of `q` counted of its instance for the others, when the view lags."""
+    cluster = s.cluster[0]
+    if cluster.lag == 0 or cluster.routers == 1 or q.instance >= cluster.targets:
+        return
+    k = new_news(s, np.int64(q.instance))
+    if k >= 0:
+        news, untold = s.late[k], s.untold[q.router * cluster.targets + q.instance]
+        news.router = q.router
+        news.in_flight = requests
+        news.in_flight_tokens = tokens
+        news.todo = todo
+        news.todo_pairs = pairs
+        news.routed = routed
+        untold.in_flight += requests
+        untold.in_flight_tokens += tokens
+        untold.todo += todo
+        untold.todo_pairs += pairs
+        untold.routed += routed
 
 
 @njit
@@ -176,6 +205,13 @@ def hear(s, i):
             inst.late_tail = -1
         if news.entry >= 0:
             believe(s, news.entry, news, i)
+        elif news.router >= 0:
+            untold = s.untold[news.router * cluster.targets + i]
+            untold.in_flight -= news.in_flight
+            untold.in_flight_tokens -= news.in_flight_tokens
+            untold.todo -= news.todo
+            untold.todo_pairs -= news.todo_pairs
+            untold.routed -= news.routed
         else:
             inst.told_running = news.running
             inst.told_waiting = news.waiting
@@ -232,6 +268,7 @@ def new_entry(s, node, i, lo, hi):
     entry.lo = lo
     entry.hi = hi
     entry.uses = 1
+    entry.admissions = 1
     entry.node_prev = -1
     entry.node_next = s.nodes[node].entries
     if entry.node_next >= 0:
@@ -284,13 +321,60 @@ def use_entry(s, q, e):
 
 
 @njit
+def reuse_entry(s, inst, e):
+    """An admitted request uses entry `e`, which was there before it."""
+    entry = s.entries[e]
+    if entry.uses == 0:
+        lru_remove(s.entries, inst, e)
+    entry.uses += 1
+    entry.admissions += 1
+
+
+@njit
+def next_use(s, n):
+    """The first request to come that passes through node `n`, or len(s.requests) where there is none."""
+    node, end = s.nodes[n], s.user_start[n + 1]
+    while node.next_user < end and not s.requests[s.users[node.next_user]].to_come:
+        node.next_user += 1
+    return np.int64(s.users[node.next_user]) if node.next_user < end else len(s.requests)
+
+
+@njit
+def expect(s, q):
+    """The request is to come again: the nodes of its path look for their next user from the start."""
+    q.to_come = 1
+    if s.cluster[0].eviction == BELADY:
+        n = q.node
+        while n > 0:
+            s.nodes[n].next_user = s.user_start[n]
+            n = s.nodes[n].parent
+
+
+@njit
+def first_out(s, inst):
+    """The idle entry whose content goes first; equals go in LRU order, and so children before their parents."""
+    e = inst.lru_head
+    eviction = s.cluster[0].eviction
+    if eviction == LRU:
+        return e
+    best, worth = e, np.int64(NEVER)
+    while e >= 0:
+        entry = s.entries[e]
+        value = np.int64(entry.admissions) if eviction == LFU else -np.int64(next_use(s, entry.node))
+        if value < worth:
+            best, worth = e, value
+        e = entry.lru_next
+    return best
+
+
+@njit
 def take(s, inst, n):
-    """Take `n` new blocks: empty ones first, then the least recently used idle ones, whose content is lost."""
+    """Take `n` new blocks: empty ones first, then idle ones by the eviction policy, whose content is lost."""
     empty = min(n, inst.empty)
     inst.empty -= empty
     n -= empty
     while n > 0:
-        e = inst.lru_head
+        e = first_out(s, inst)
         entry = s.entries[e]
         size = np.int64(entry.hi - entry.lo)
         if size <= n:
@@ -397,6 +481,7 @@ def cut(s, i, e, at):
     part = new_entry(s, entry.node, i, at, entry.hi)
     tail = s.entries[part]
     tail.uses = entry.uses
+    tail.admissions = entry.admissions
     if entry.uses == 0:
         # The tail is evicted before the head.
         tail.lru_next = e
@@ -461,6 +546,7 @@ def fill(s, i, q, first, last):
                 and s.entries[tail].node == n
                 and s.entries[tail].uses == 1
                 and s.entries[tail].hi == at
+                and (s.cluster[0].eviction != LFU or s.entries[tail].admissions == 1)
             ):
                 s.entries[tail].hi = stop
                 tell_entry(s, np.int64(tail))
@@ -587,27 +673,36 @@ def transfer(s, source, inst, tokens, now):
 
 
 @njit
-def set_todo(inst, q, todo):
-    """Set the prompt tokens of a request that the router counts as un-prefilled."""
-    prompt = np.int64(q.prompt)
-    old = np.int64(q.todo)
+def set_todo(s, q, todo):
+    """Set the prompt tokens of a request that the router counts as un-prefilled on its instance."""
+    inst = s.instances[q.instance]
+    prompt, old = np.int64(q.prompt), np.int64(q.todo)
+    if todo == old:
+        return
+    pairs = todo * (2 * prompt - todo) - old * (2 * prompt - old)
     inst.todo += todo - old
-    inst.todo_pairs += todo * (2 * prompt - todo) - old * (2 * prompt - old)
+    inst.todo_pairs += pairs
     q.todo = todo
+    tell_count(s, q, 0, 0, todo - old, pairs, 0)
 
 
 @njit
-def count_in(inst, tokens):
-    """Count a request that was routed or handed over to the instance."""
+def count_in(s, q, tokens):
+    """Count a request that was routed or handed over to its instance."""
+    inst = s.instances[q.instance]
     inst.in_flight += 1
     inst.in_flight_tokens += tokens
+    inst.routed += 1
+    tell_count(s, q, 1, tokens, 0, 0, 1)
 
 
 @njit
-def count_out(inst, tokens):
+def count_out(s, q, tokens):
     """Count it out."""
+    inst = s.instances[q.instance]
     inst.in_flight -= 1
     inst.in_flight_tokens -= tokens
+    tell_count(s, q, -1, -tokens, 0, 0, 0)
 
 
 # ---- queues of an instance ----------------------------------------------------------------------------------------
@@ -676,8 +771,9 @@ def preempt(s, i, r):
     q.stage = WAITING
     q.step_tokens = 0
     q.preemptions += 1
+    expect(s, q)
     if inst.role != DECODE:
-        set_todo(inst, q, np.int64(q.prompt))
+        set_todo(s, q, np.int64(q.prompt))
     wait_prepend(s, inst, r)
 
 
@@ -694,8 +790,9 @@ def yield_kept(s, i, ahead):
         if q.ready:
             give_up_all(s, inst, q)
             q.preemptions += 1
+            expect(s, q)
             if inst.role != DECODE:
-                set_todo(inst, q, np.int64(q.prompt))
+                set_todo(s, q, np.int64(q.prompt))
             return True
         r = q.wait_prev
     return False
@@ -815,10 +912,9 @@ def schedule(s, i):
                     e = np.int64(s.found[k])
                     if s.entries[e].hi > held:
                         cut(s, i, e, held)
-                    if s.entries[e].uses == 0:
-                        lru_remove(s.entries, inst, e)
-                    s.entries[e].uses += 1
+                    reuse_entry(s, inst, e)
                     use_entry(s, q, e)
+                q.to_come = 0
                 if chunks > 0:
                     tier_read(s, depth, chunks)
                 if q.admitted < 0:
@@ -826,7 +922,7 @@ def schedule(s, i):
                     q.local_hit = local
                     q.global_hit = load
                 if inst.role != DECODE:
-                    set_todo(inst, q, max(np.int64(0), q.prompt - start))
+                    set_todo(s, q, max(np.int64(0), q.prompt - start))
             take(s, inst, blocks)
             q.private += blocks
             q.blocks = held + blocks
@@ -1046,7 +1142,7 @@ def hand_over(s, r, until):
     q.instance = i
     q.decode_instance = i
     q.stage = WAITING
-    count_in(inst, q.prompt + 1)
+    count_in(s, q, q.prompt + 1)
     wait_append(s, inst, r)
     wake(s, i, until)
 
@@ -1076,7 +1172,7 @@ def end_step(s, i):
             if q.first_token < 0:
                 q.first_token = now
         if q.todo > 0 and inst.role != DECODE:
-            set_todo(inst, q, np.int64(max(0, q.prompt - q.computed)))
+            set_todo(s, q, np.int64(max(0, q.prompt - q.computed)))
         if has_tier and (n > 1 or (before < q.prompt and q.computed >= q.prompt)):
             tier_write(s, q, min(q.computed, q.prompt))
     kept = 0
@@ -1088,13 +1184,13 @@ def end_step(s, i):
             if has_tier and cluster.write == WRITE_ALL:
                 tier_write(s, q, q.computed)
             tokens = q.prompt + 1 if inst.role == DECODE else q.prompt
-            count_out(inst, tokens)
+            count_out(s, q, tokens)
             if inst.role == PREFILL:
                 q.handed_over = now
             give_up_all(s, inst, q)
             complete(s, r)
         elif inst.role == PREFILL and q.generated >= 1 and q.step_tokens > 0:
-            count_out(inst, q.prompt)
+            count_out(s, q, q.prompt)
             q.handed_over = now
             q.source = i
             q.source_hold = q.hold
@@ -1103,6 +1199,7 @@ def end_step(s, i):
             q.private = 0
             q.blocks = 0
             q.computed = 0
+            expect(s, q)
             q.stage = TRANSFER
             s.found[handed] = r
             handed += 1
@@ -1143,8 +1240,8 @@ def lose(s, r):
     if q.instance >= 0 and q.stage != TRANSFER:
         inst = s.instances[q.instance]
         give_up_all(s, inst, q)
-        set_todo(inst, q, np.int64(0))
-        count_out(inst, q.prompt + 1 if inst.role == DECODE else q.prompt)
+        set_todo(s, q, np.int64(0))
+        count_out(s, q, q.prompt + 1 if inst.role == DECODE else q.prompt)
         if q.stage == WAITING or q.stage == LOADING:
             wait_remove(s, inst, r)
     q.generated = 0
@@ -1157,6 +1254,7 @@ def lose(s, r):
     q.retries += 1
     q.epoch += 1
     q.stage = PENDING
+    expect(s, q)
     push(s.events, cluster, cluster.now, ARRIVAL, r, q.epoch)
 
 
@@ -1244,6 +1342,27 @@ def count_hits(s, depth):
 
 
 @njit
+def show_heard(s, router, i):
+    """Show the counts of instance `i` without what the other replicas counted and `router` has not heard of."""
+    cluster, inst, row = s.cluster[0], s.instances[i], s.seen[i]
+    in_flight, tokens, todo = inst.in_flight, inst.in_flight_tokens, inst.todo
+    pairs, routed = inst.todo_pairs, inst.routed
+    for other in range(cluster.routers):
+        if other != router:
+            untold = s.untold[other * cluster.targets + i]
+            in_flight -= untold.in_flight
+            tokens -= untold.in_flight_tokens
+            todo -= untold.todo
+            pairs -= untold.todo_pairs
+            routed -= untold.routed
+    row.in_flight = in_flight
+    row.in_flight_tokens = tokens
+    row.unprefilled_tokens = todo
+    row.unprefilled_s = todo * inst.prefill_token_s + 0.5 * pairs * inst.prefill_pair_s
+    row.routed = routed
+
+
+@njit
 def show(s, r):
     """Write the view of this moment for request `r`."""
     cluster, q = s.cluster[0], s.requests[r]
@@ -1271,6 +1390,8 @@ def show(s, r):
         row.prefill_pair_s = inst.prefill_pair_s
         row.routed = inst.routed
         row.alive = inst.alive
+        if cluster.routers > 1:
+            show_heard(s, q.router, i)
     asks = s.request_view[0]
     asks.prompt_tokens = q.prompt
     asks.turn = s.traits[r, 0]
@@ -1297,9 +1418,8 @@ def assign(s, i, reason):
     q.instance = i
     q.target = i
     q.reason = reason
-    inst.routed += 1
-    count_in(inst, q.prompt)
-    set_todo(inst, q, np.int64(q.prompt) - np.int64(s.seen[i].local_hit_tokens))
+    count_in(s, q, q.prompt)
+    set_todo(s, q, np.int64(q.prompt) - np.int64(s.seen[i].local_hit_tokens))
     push(s.events, cluster, cluster.now + inst.api + q.prompt * inst.api_token, DELIVER, r, q.epoch)
 
 
@@ -1352,9 +1472,10 @@ def advance(s, choice, reason, most_events):
             return DRAINED
         cluster.now = time
         cluster.events += 1
-        if cluster.lag > 0:
+        if cluster.lag > 0 or cluster.eviction == BELADY:
+            # News carry their time, and who is still to come changes: nobody's blocks may be taken late.
             for i in range(len(s.instances)):
-                catch_up(s, i, time - 1 if kind == STEP_END else time)
+                catch_up(s, i, time - 1 if kind == STEP_END and i >= identity else time)
                 s.instances[i].moment = time
         count += 1
         if kind == STEP_END:
@@ -1402,8 +1523,7 @@ def preload(s, r, i, tokens):
         e = np.int64(s.found[k])
         if s.entries[e].hi > held:
             cut(s, i, e, held)
-        lru_remove(s.entries, inst, e)
-        s.entries[e].uses += 1
+        reuse_entry(s, inst, e)
         use_entry(s, q, e)
     take(s, inst, last - held)
     q.private += last - held
@@ -1411,45 +1531,3 @@ def preload(s, r, i, tokens):
     give_up_all(s, inst, q)
     if cluster.has_tier and cluster.write != WRITE_NONE:
         tier_write(s, q, tokens)
-
-
-@njit
-def advance_many(fleet, bounds, choices, reasons, codes):
-    """`advance` every cluster of a fleet whose code is DECISION or PAUSED, in one call that does not hold the GIL.
-
-    `fleet` is a State whose arrays are those of all clusters, one behind the other; cluster c has the rows
-    bounds[c, f, 0] .. bounds[c, f, 1] - 1 of field f (fleet.py).
-    """
-    for c in range(len(choices)):
-        if codes[c] == DRAINED or codes[c] == GROW:
-            continue
-        b = bounds[c]
-        s = State(
-            fleet.cluster[b[0, 0] : b[0, 1]],
-            fleet.instances[b[1, 0] : b[1, 1]],
-            fleet.requests[b[2, 0] : b[2, 1]],
-            fleet.nodes[b[3, 0] : b[3, 1]],
-            fleet.entries[b[4, 0] : b[4, 1]],
-            fleet.holds[b[5, 0] : b[5, 1]],
-            fleet.events[b[6, 0] : b[6, 1]],
-            fleet.running[b[7, 0] : b[7, 1]],
-            fleet.nic_free[b[8, 0] : b[8, 1]],
-            fleet.parked[b[9, 0] : b[9, 1]],
-            fleet.seen[b[10, 0] : b[10, 1]],
-            fleet.request_view[b[11, 0] : b[11, 1]],
-            fleet.roots[b[12, 0] : b[12, 1]],
-            fleet.child_start[b[13, 0] : b[13, 1]],
-            fleet.children[b[14, 0] : b[14, 1]],
-            fleet.traits[b[15, 0] : b[15, 1]],
-            fleet.rows[b[16, 0] : b[16, 1]],
-            fleet.tokens_ticks[b[17, 0] : b[17, 1]],
-            fleet.rows_ticks[b[18, 0] : b[18, 1]],
-            fleet.finished[b[19, 0] : b[19, 1]],
-            fleet.due[b[20, 0] : b[20, 1]],
-            fleet.path[b[21, 0] : b[21, 1]],
-            fleet.found[b[22, 0] : b[22, 1]],
-            fleet.hits[b[23, 0] : b[23, 1]],
-            fleet.late[b[24, 0] : b[24, 1]],
-            fleet.beliefs[b[25, 0] : b[25, 1]],
-        )
-        codes[c] = advance(s, choices[c], reasons[c], 0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smetric_gym.cluster.config import LOADS, WRITES, ClusterConfig
+from smetric_gym.cluster.config import EVICTIONS, LOADS, WRITES, ClusterConfig
 from smetric_gym.cluster.steptime import TICKS_PER_S, StepTime
 from smetric_gym.workload.trace import REQUEST, Trace
 
@@ -56,6 +56,7 @@ def random_case(seed: int) -> Case:
         pcie_bytes_per_s=float(_pick(random, [1e11, 1e12, np.inf])),
         pcie_latency_s=float(_pick(random, [0, 0, 20e-12])),
         schedule=random_schedule(random, instances + decodes, trace) if random.random() < 0.4 else (),
+        eviction=EVICTIONS[seed % len(EVICTIONS)],  # not drawn: the rest of a case does not depend on it
     )
     step_times = [
         random_step_time(random, budget, rows, block * _blocks(random, least_blocks))

@@ -67,6 +67,7 @@ CLUSTER = np.dtype(
         ("asynchronous", i1),  # loads run beside the engine step
         ("has_tier", i1),
         ("write", i1),  # 0 prompt, 1 all, 2 none
+        ("eviction", i1),  # 0 lru, 1 lfu, 2 belady
         ("block", i4),
         ("chunk", i4),
         ("budget", i4),  # max_batched_tokens
@@ -83,12 +84,24 @@ CLUSTER = np.dtype(
         ("late_top", i4),
         ("late_free", i4),
         ("late_margin", i8),
+        ("routers", i4),  # replicas
         ("unfinished", i8),  # requests that arrived and are not done
         ("done", i8),
         ("events", i8),  # events processed
         ("error", i4),  # 0, or an internal limit that was hit
     ]
 )
+
+COUNTED = [
+    ("in_flight", i8),
+    ("in_flight_tokens", i8),
+    ("todo", i8),
+    ("todo_pairs", i8),
+    ("routed", i8),
+]
+"""What the router counts of an instance."""
+
+COUNTS = np.dtype(COUNTED)
 
 INSTANCE = np.dtype(
     [
@@ -130,12 +143,7 @@ INSTANCE = np.dtype(
         ("run_base", i8),  # ticks of each step without its context term
         ("run_context", i8),  # context tokens of the first step
         ("run_rate", i8),  # ticks per context token
-        # what the router counts
-        ("in_flight", i8),
-        ("in_flight_tokens", i8),
-        ("todo", i8),
-        ("todo_pairs", i8),
-        ("routed", i8),
+        *COUNTED,
         # hardware
         ("half_pair", i8),
         ("context", i8),
@@ -159,9 +167,11 @@ REQUEST_STATE = np.dtype(
         ("prompt", i4),
         ("output", i4),
         ("node", i4),
+        ("router", i4),  # the replica that decides
         # where it is
         ("stage", i1),
         ("ready", i1),  # its load has ended: it keeps the blocks that it holds
+        ("to_come", i1),  # it will look for blocks: not admitted yet, or admitted in vain
         ("epoch", i4),
         ("instance", i4),
         ("source", i4),  # prefill instance that still holds its blocks, or -1
@@ -202,6 +212,7 @@ NODE_STATE = np.dtype(
         ("end", i4),
         ("entries", i4),  # list of the entries that hold blocks of this node
         ("beliefs", i4),  # the same as the router believes it (with a view lag)
+        ("next_user", i8),  # place in `users`; no request to come stands before it
         ("stored", i4),  # leading chunks of this node in the global tier
         ("tier_prev", i4),
         ("tier_next", i4),
@@ -216,6 +227,7 @@ ENTRY = np.dtype(
         ("lo", i4),  # blocks lo..hi-1, counted from the head of the prompt
         ("hi", i4),
         ("uses", i4),  # requests that use these blocks
+        ("admissions", i4),  # requests that have used them so far
         ("lru_prev", i4),
         ("lru_next", i4),
         ("node_prev", i4),
@@ -227,13 +239,15 @@ ENTRY = np.dtype(
 LATE = np.dtype(
     [
         ("time", i8),  # when the router learns it
-        ("entry", i4),  # -1 for a load report
+        ("entry", i4),  # -1 for a load report or a count
+        ("router", i4),  # the replica that counted, -1 for what an instance reports
         ("node", i4),
         ("lo", i4),
         ("hi", i4),
         ("running", i4),
         ("waiting", i4),
         ("used", i8),
+        *COUNTED,  # changes
         ("stamp", i8),  # order in which news came about
         ("next", i4),
     ]
@@ -275,3 +289,6 @@ class State(NamedTuple):
     hits: np.ndarray  # scratch: leading resident blocks per instance
     late: np.ndarray  # pool of LATE
     beliefs: np.ndarray  # pool of ENTRY, by the number of the entry
+    user_start: np.ndarray  # [N + 1]; users[user_start[n]:user_start[n + 1]] pass through node n (belady; else empty)
+    users: np.ndarray  # requests by node, in the order of the trace
+    untold: np.ndarray  # [routers * targets] COUNTS: what a replica counted and the others have not heard yet

@@ -31,6 +31,7 @@ COMMAND_LINE = {
 """Keys of ``conf/config.yaml`` that a run from Python would not heed, and what does the same."""
 QUANTILES = 401
 HEAT_WINDOW_S = 30.0
+MINUTE_S = 60.0
 
 
 class Result(Scores):
@@ -172,7 +173,11 @@ def resolve(policy: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Trac
 
 
 def curves(scored: Scored) -> dict[str, Any]:
-    """Distributions as quantiles (0 to 1 in equal steps), and the load of every instance over time."""
+    """Distributions as quantiles (0 to 1 in equal steps), and the load of every instance over time.
+
+    Loads cover the whole run, warm-up included: ``in_flight_tokens`` are prompt tokens in flight, averaged over windows
+    of 30 s; ``sent_tokens`` are prompt + output tokens of the requests sent to an instance in each minute.
+    """
     levels = np.linspace(0, 1, QUANTILES)
 
     def quantiles(times: np.ndarray) -> list[float]:
@@ -181,13 +186,25 @@ def curves(scored: Scored) -> dict[str, Any]:
 
     windows = max(1, round(scored.end_s / HEAT_WINDOW_S))
     edges = np.linspace(0, scored.end_s, windows + 1)
+    minutes = max(1, round(scored.end_s / MINUTE_S))
     return {
         "ttft_s": quantiles(scored.ttft_s),
         "ttft_of_limit": quantiles(scored.ttft_s / scored.slo.ttft_limit_s(scored.prompt)),
         "tpot_s": quantiles(scored.tpot_s),
         "edges_s": edges.tolist(),
         "in_flight_tokens": np.rint(scored.in_flight_tokens(edges)).astype(int).tolist(),
+        "sent_tokens": _sent_tokens(scored, minutes).tolist(),
     }
+
+
+def _sent_tokens(scored: Scored, minutes: int) -> np.ndarray:
+    """Prompt + output tokens of the requests sent to each instance in each minute, [minutes, instances] int64."""
+    sent, minute = np.zeros((minutes, scored.instances), dtype=np.int64), scored.all["arrival_s"] // MINUTE_S
+    counted = (scored.all["instance"] >= 0) & (minute < minutes)  # nan (never arrived) is False
+    requests = scored.trace.requests[counted]
+    tokens = requests["prompt"].astype(np.int64) + requests["output"]
+    np.add.at(sent, (minute[counted].astype(np.int64), scored.all["instance"][counted]), tokens)
+    return sent
 
 
 def _flat(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:

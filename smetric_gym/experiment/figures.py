@@ -61,7 +61,7 @@ def draw_loads(comparison: Comparison, folder: Path) -> Path:
         axes.set_ylim(0, 1.08 * best if best > 0 else 1)  # room for the markers at the top
         axes.legend()
     write_csv(folder / "load.csv", rows)
-    return _save(figure, folder / "load.png")
+    return save(figure, folder / "load.png")
 
 
 def draw_hits(comparison: Comparison, folder: Path) -> Path:
@@ -97,7 +97,7 @@ def draw_hits(comparison: Comparison, folder: Path) -> Path:
         axes.grid(axis="y", visible=False)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     write_csv(folder / "hits.csv", rows)
-    return _save(figure, folder / "hits.png")
+    return save(figure, folder / "hits.png")
 
 
 def draw_heat(comparison: Comparison, folder: Path) -> Path:
@@ -132,7 +132,7 @@ def draw_heat(comparison: Comparison, folder: Path) -> Path:
         title = f"Load of the instances at load {load:g} ({WHY}), seed {seed}"
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
     write_whole(folder / "heat.json", as_json({"edges_min": edges, "thousand_tokens_in_flight": heat}))
-    return _save(figure, folder / "heat.png")
+    return save(figure, folder / "heat.png")
 
 
 def draw_latencies(comparison: Comparison, folder: Path) -> Path:
@@ -166,7 +166,7 @@ def draw_latencies(comparison: Comparison, folder: Path) -> Path:
                     title=f"Latencies at load {load:g} ({WHY}), seed {seed}")  # fmt: skip
         figure.legend(*grid[0].get_legend_handles_labels(), loc="outside lower center", ncols=6)
     write_whole(folder / "latency.json", as_json(data))
-    return _save(figure, folder / "latency.png")
+    return save(figure, folder / "latency.png")
 
 
 def _same_requests(comparison: Comparison):
@@ -184,7 +184,8 @@ def _line(k: int) -> dict:
     return {"color": _colour(k), "linestyle": DASHES[k % len(DASHES)]}
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save(figure: Figure, path: Path) -> Path:
+    """Write a figure as PNG, whole or not at all."""
     FigureCanvasAgg(figure)
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=150, metadata={"Software": None})

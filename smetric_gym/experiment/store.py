@@ -70,8 +70,7 @@ class Store:
         """The name of the run of these settings."""
         decides: dict[str, Any] = {name: settings[name] for name in RUN_KEYS}
         decides["files"] = [_digest(path) for path in _files(settings)]
-        decides["package"] = [version("smetric-gym"), _source()]
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:24]
+        return digest_of(decides)
 
     def load(self, key: str) -> dict[str, Any] | None:
         """The saved record, or None; a file that cannot be read counts as not there."""
@@ -85,11 +84,22 @@ class Store:
         write_whole(self.folder / f"{key}.json", as_json(record))
 
 
+def digest_of(values: Any) -> str:
+    """A name for what follows from `values` (anything that JSON has) and from the source of the package."""
+    decides = {"values": values, "package": [version("smetric-gym"), _source()]}
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()[:24]
+
+
 def _files(settings: Mapping[str, Any]) -> list[str]:
-    """Files that the settings name: a trace, a user's policy with the Python files beside it, which it may import."""
-    policy = ((settings.get("policy") or {}).get("name") or "").rpartition(":")[0]
+    """Files that the settings name: a trace, a learned policy, a user's policy and what it may import beside it."""
+    from smetric_gym.agents.learned_file import path_of
+
+    values = settings.get("policy") or {}
+    name = values.get("name") or ""
+    learned = str(path_of(values.get("path") or "")) if name == "learned" else None
+    policy = name.rpartition(":")[0]
     beside = sorted(str(path) for path in Path(policy).parent.glob("*.py")) if policy else []
-    return [path for path in (settings["workload"].get("path"), policy, *beside) if path]
+    return [path for path in (settings["workload"].get("path"), learned, policy, *beside) if path]
 
 
 def _digest(path: str) -> str:

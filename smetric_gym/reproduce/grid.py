@@ -93,6 +93,20 @@ class Runs:
         """A score at `peak_load`, [seeds] float64."""
         return self.values(score, policy, self.peak_load(cell), cell)
 
+    def peak_load_of(self, policy: str, cell: Mapping[str, Any] | None = None) -> float:
+        """The load at which one policy of a cell has its highest mean."""
+        here = self.comparison(**(cell or {}))
+        return here.loads[int(here.values(policy, self.target).mean(axis=1).argmax())]
+
+    def strongest_at(self, policy: str, load: float, cell: Mapping[str, Any] | None = None) -> str:
+        """The policy, other than ``policy``, with the highest mean at one load."""
+        others = [p for p in self.where(cell).policies if p != policy]
+        return max(others, key=lambda p: self.values(self.target, p, load, cell).mean())
+
+    def gain_at(self, policy: str, over: str, load: float, cell: Mapping[str, Any] | None = None) -> np.ndarray:
+        """Paired relative difference of two policies at one load, [seeds] float64."""
+        return self.values(self.target, policy, load, cell) / self.values(self.target, over, load, cell) - 1
+
     def maximum(self, policy: str, cell: Mapping[str, Any] | None = None, target: str | None = None) -> np.ndarray:
         """Maximum of the target over the loads, [seeds] float64."""
         return self.comparison(target, **(cell or {})).maximum(policy)
@@ -110,8 +124,13 @@ class Runs:
 
     def curve(self, name: str, policy: str, load: float, cell: Mapping[str, Any] | None = None) -> np.ndarray:
         """A distribution (see ``evaluate.curves``) as quantiles averaged over the seeds, [quantiles] float64."""
+        return self.curves(name, policy, load, cell).mean(axis=0)
+
+    def curves(self, name: str, policy: str, load: float, cell: Mapping[str, Any] | None = None) -> np.ndarray:
+        """A curve of every seed, [seeds, ...] float64: [quantiles], or [windows, instances] where it is a load."""
         kept = self.where(cell, policy=policy, load=load)
-        return np.mean([r["curves"][name] for r in kept.records], axis=0)
+        by_seed = {r["scores"]["seed"]: r["curves"][name] for r in kept.records}
+        return np.array([by_seed[seed] for seed in kept.seeds], dtype=np.float64)
 
 
 def seeds_of(settings: Mapping[str, Any]) -> list[int]:
@@ -130,7 +149,7 @@ def cells(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[st
             raise SmetricError(f"vary.{key} is {values!r}, allowed: a list with at least one value")
     for combination in itertools.product(*vary.values()):
         cell = dict(zip(vary, combination, strict=True))
-        yield cell, _changed(settings, cell)
+        yield cell, changed(settings, cell)
 
 
 def run_grid(
@@ -158,8 +177,12 @@ def run_grid(
     return Runs([{**r, "cell": cell} for r, cell in zip(records, where, strict=True)], settings["target"])
 
 
-def _changed(settings: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the values of a cell put where their dotted keys point."""
+def changed(settings: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the values of a cell put where their dotted keys point.
+
+    Raises:
+        SmetricError: for a key that the configuration does not have.
+    """
     result = deepcopy(dict(settings))
     for key, value in cell.items():
         *path, last = key.split(".")

@@ -1,4 +1,4 @@
-"""Figures 16 and 22: the maximum over tier sizes, and where prompt tokens come from at the largest one."""
+"""Figures 16, 19 and 22: the maximum over tier sizes, and where prompt tokens come from at the largest one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from matplotlib.figure import Figure
 
 from smetric_gym.reproduce.fidelity import Found
 from smetric_gym.reproduce.grid import AT_PEAK, Runs
+from smetric_gym.reproduce.panels import TIER, draw_hits, draw_maxima, legend_below
 from smetric_gym.reproduce.statistics import interval
 from smetric_gym.reproduce.study import Outcome, Work
-from smetric_gym.reproduce.style import colour_of, name_of, new_figure, target_name
-from smetric_gym.scoring import SCORES
-
-TIER = "cluster.global_tier"
+from smetric_gym.reproduce.style import gain_words, name_of, new_figure
 
 
 def figure_16(work: Work) -> Outcome:
@@ -31,7 +29,21 @@ def figure_16(work: Work) -> Outcome:
         "C16": Found(runs.at_peak("local_hit_ratio", "bailian", full), note=AT_PEAK),
         "C17": Found(runs.at_peak("reuse_ratio", "smetric", full), note=AT_PEAK),
     }
-    return Outcome(_table(runs), _picture(runs), _words(runs), rows)
+    return Outcome(maxima_table(runs), _picture(runs), _words(runs), rows)
+
+
+def figure_19(work: Work) -> Outcome:
+    """Colocated, 8 instances of 235B: maximum TPS within SLO over tier sizes, and hits.
+
+    The paper prints numbers of the full tier only, and not which smaller ones it draws: here those of figure 16.
+    """
+    runs = work.grid()
+    full = {TIER: max(runs.axis(TIER))}
+    rows = {
+        "L4": Found(runs.at_peak("local_hit_ratio", "smetric", full), note=AT_PEAK),
+        "L5": Found(runs.at_peak("reuse_ratio", "smetric", full), note=AT_PEAK),
+    }
+    return Outcome(maxima_table(runs), _picture(runs), _words(runs), rows)
 
 
 def figure_22(work: Work) -> Outcome:
@@ -48,15 +60,11 @@ def figure_22(work: Work) -> Outcome:
         "D6": Found(runs.at_peak("local_hit_ratio", "smetric", full), note=AT_PEAK),
         "D7": Found(runs.at_peak("local_hit_ratio", "bailian", full), note=AT_PEAK),
     }
-    return Outcome(_table(runs), _picture(runs), _words(runs), rows)
+    return Outcome(maxima_table(runs), _picture(runs), _words(runs), rows)
 
 
-def _strongest(runs: Runs) -> dict[float, str]:
-    """The strongest policy beside SMetric at each tier size."""
-    return {tier: runs.strongest("smetric", {TIER: tier}) for tier in runs.axis(TIER)}
-
-
-def _table(runs: Runs) -> list[dict[str, Any]]:
+def maxima_table(runs: Runs) -> list[dict[str, Any]]:
+    """One row per tier size and policy: the maximum with its interval, and the hits at the peak load."""
     rows = []
     for tier in runs.axis(TIER):
         for policy in runs.policies:
@@ -72,40 +80,23 @@ def _table(runs: Runs) -> list[dict[str, Any]]:
     return rows
 
 
+def _strongest(runs: Runs) -> dict[float, str]:
+    """The strongest policy beside SMetric at each tier size."""
+    return {tier: runs.strongest("smetric", {TIER: tier}) for tier in runs.axis(TIER)}
+
+
 def _words(runs: Runs) -> list[str]:
-    words = []
-    for tier, strongest in _strongest(runs).items():
-        mean, low, high = interval(runs.gain("smetric", strongest, {TIER: tier}))
-        ends = "" if np.isnan(low) else f" (95 % interval {100 * low:+.1f} to {100 * high:+.1f} %)"
-        other = name_of(strongest)
-        words.append(f"Tier {tier:g}: SMetric {100 * mean:+.1f} %{ends} against the strongest other, {other}.")
-    return words
+    return [
+        f"Tier {tier:g}: SMetric {gain_words(runs.gain('smetric', strongest, {TIER: tier}))} against the strongest "
+        f"other, {name_of(strongest)}."
+        for tier, strongest in _strongest(runs).items()
+    ]
 
 
 def _picture(runs: Runs) -> Figure:
-    tiers = runs.axis(TIER)
     figure, axes = new_figure(10, 4, 1, 2, width_ratios=(3, 2))
     left, right = axes[0]
-    width = 0.8 / len(runs.policies)
-    for k, policy in enumerate(runs.policies):
-        found = np.array([interval(runs.maximum(policy, {TIER: tier})) for tier in tiers]) / 1000
-        at = np.arange(len(tiers)) + (k - (len(runs.policies) - 1) / 2) * width
-        ends = np.nan_to_num([found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]])
-        left.bar(at, found[:, 0], width, yerr=ends, color=colour_of(policy, k), label=name_of(policy), capsize=2)
-    left.set_xticks(range(len(tiers)), [f"{tier:g}x" for tier in tiers])
-    left.set(xlabel="global tier / local tiers", ylabel=f"thousand {SCORES[runs.target].unit}")
-    left.set_title(f"(a) maximum of {target_name(runs.target)}")
-    left.grid(axis="x", visible=False)
-    full = {TIER: max(tiers)}
-    for k, policy in enumerate(runs.policies):
-        local, tier = (100 * runs.at_peak(f"{name}_hit_ratio", policy, full).mean() for name in ("local", "global"))
-        right.bar(k, local, color=colour_of(policy, k))
-        right.bar(k, tier, bottom=local, color=colour_of(policy, k), alpha=0.4, hatch="//")
-        right.text(k, local / 2, f"{local:.0f}", ha="center", color="white")
-        right.text(k, local + tier + 1, f"{local + tier:.0f}", ha="center")
-    right.set_xticks(range(len(runs.policies)), [name_of(p).replace(" ", "\n") for p in runs.policies])
-    right.set(ylabel="share of prompt tokens (%)", ylim=(0, 100))
-    right.set_title(f"(b) local (solid) and global hits, {max(tiers):g}x")
-    right.grid(axis="x", visible=False)
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=6)
+    draw_maxima(left, runs)
+    draw_hits(right, runs, [max(runs.axis(TIER))])
+    legend_below(figure, left)
     return figure

@@ -126,7 +126,7 @@ def _draw(
     config: SyntheticConfig, starts: np.ndarray, numbers: np.ndarray, end: float, seed: int
 ) -> tuple[np.ndarray, int]:
     """Requests sorted by arrival, led by one per framework for its system prompt; and how many were drawn."""
-    systems = np.array(config.system_tokens, dtype=np.int64)
+    systems = np.resize(config.system_tokens, int(config.frameworks) or len(config.system_tokens)).astype(np.int64)
     weight = np.arange(1, len(systems) + 1) ** -config.framework_zipf
     levels = np.array([NormalDist().inv_cdf(x) for x in config.tool_gap_levels])
     values = np.array(config.tool_gap_s, dtype=np.float64)

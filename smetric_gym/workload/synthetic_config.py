@@ -19,6 +19,8 @@ _POSITIVE = (
     *("task_median", "spawn_gap_median_s", "human_gap_median_s", "gap_cap_s"),
 )
 
+MOST_FRAMEWORKS = 100_000
+
 
 @dataclass(frozen=True)
 class SyntheticConfig:
@@ -41,6 +43,8 @@ class SyntheticConfig:
         system_tokens: tokens of the system prompt and tools of each framework, most popular first. [S] share
             of the system prompt at the mean prompt of [A]: 5.0k to 5.6k; public agents have 10k to 15k [W],
             in longer prompts.
+        frameworks: how many system prompts there are, their sizes ``system_tokens`` in turn; 0 for one of each. Nobody
+            published it: the share of [S] is mostly follow-ups that repeat their own.
         framework_zipf: popularity of framework k is proportional to ``k ** -framework_zipf``. [fit]
         single_share: share of sessions with one request. [fit]; [A] has 0.9, without reliable session ids.
         turns_median: turns of the other main agents. [fit]; [W] 45, without single and often-compacted
@@ -109,6 +113,7 @@ class SyntheticConfig:
     burstiness: float = 1.0
     age_s: float = 21600.0
     system_tokens: tuple[int, ...] = (5500, 4700, 5900, 4100)
+    frameworks: int = 0
     framework_zipf: float = 1.0
     single_share: float = 0.22
     turns_median: float = 6.5
@@ -174,6 +179,10 @@ class SyntheticConfig:
                 raise SmetricError(f"workload.{f.name} is {value}, allowed: a share between 0 and 1")
             elif f.name in _POSITIVE and value == 0:
                 raise SmetricError(f"workload.{f.name} is 0, allowed: more than 0")
+        if self.frameworks != int(self.frameworks) or self.frameworks > MOST_FRAMEWORKS:
+            raise SmetricError(
+                f"workload.frameworks is {self.frameworks}, allowed: a whole number, 0 to {MOST_FRAMEWORKS}"
+            )
         levels = self.tool_gap_levels
         rising = all(a < b for a, b in zip(levels, levels[1:], strict=False)) and levels[-1] < 1
         if not rising or len(levels) < 2 or len(levels) != len(self.tool_gap_s):

@@ -186,8 +186,9 @@ def test_a_lag_shorter_than_any_step_hardly_changes_the_view():
     assert least_tokens(exact) == least_tokens(late)
 
 
-def test_a_snapshot_can_be_run_twice():
-    cluster = make(sessions(), instances=3, global_tier=1.5, kv_blocks=64)
+@pytest.mark.parametrize("config", [{}, {"eviction": "belady"}, {"routers": 3, "view_lag_s": 0.05}])
+def test_a_snapshot_can_be_run_twice(config):
+    cluster = make(sessions(), instances=3, global_tier=1.5, kv_blocks=64, **config)
     for _ in range(50):
         cluster.advance()
         cluster.assign(0)
@@ -213,13 +214,14 @@ def test_a_fleet_steps_like_single_clusters():
         {"instances": 3, "kv_blocks": 64},
         {"instances": 2, "decode_instances": 1},
         {"instances": 5, "global_tier": 2.0},
+        {"instances": 3, "kv_blocks": 64, "eviction": "belady", "routers": 2, "view_lag_s": 0.05},
     ]
     singles = [make(sessions(seed=k), debug=False, **kind) for k, kind in enumerate(kinds)]
     for cluster in singles:
         least_tokens(cluster)
     members = [make(sessions(seed=k), debug=False, **kind) for k, kind in enumerate(kinds)]
     fleet = Fleet(members)
-    waiting = fleet.step(np.full(3, -1))
+    waiting = fleet.step(np.full(len(kinds), -1))
     while waiting.any():
         choices = np.array([(c.view.unprefilled_tokens - c.view.local_hit_tokens).argmin() for c in members])
         waiting = fleet.step(choices)

@@ -15,11 +15,12 @@ class Instance:
         config: the cluster.
         tier: the global tier that it reads and writes, or None.
         links: to load over.
+        evict: of its pool.
     """
 
-    def __init__(self, index, capacity, times, config, tier, links):
+    def __init__(self, index, capacity, times, config, tier, links, evict):
         self.index, self.capacity, self.times, self.config = index, capacity, times, config
-        self.tier, self.links = tier, links
+        self.tier, self.links, self.evict = tier, links, evict
         self.decodes = index >= config.instances
         self.epoch = 0  # counts its failures
         self.alive = True
@@ -29,7 +30,7 @@ class Instance:
 
     def lose_all(self):
         """Empty queues and caches, as at the start."""
-        self.pool = BlockPool(self.capacity)
+        self.pool = BlockPool(self.capacity, self.evict)
         self.running, self.waiting = [], []
         self.blocked = False
         self.step = None
@@ -102,7 +103,7 @@ class Instance:
         if not request.keeps:
             assert not request.blocks
             self.pool.use(hits)
-            request.blocks, request.filled = hits, len(hits)
+            request.blocks, request.filled, request.to_come = hits, len(hits), False
             self._first_admission(request, now, local, load)
             request.todo = max(0, request.prompt - start)
             if found:
@@ -173,7 +174,7 @@ class Instance:
     def _drop(self, request):
         self.give_up(request.blocks)
         request.blocks, request.filled, request.computed = [], 0, 0
-        request.todo = request.prompt
+        request.todo, request.to_come = request.prompt, True
         request.preemptions += 1
 
     def give_up(self, blocks):

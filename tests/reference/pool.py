@@ -2,6 +2,8 @@
 
 from collections import OrderedDict
 
+from reference import eviction
+
 
 class Block:
     """One physical block: its content (None: private or empty), and how many requests use it."""
@@ -9,6 +11,7 @@ class Block:
     def __init__(self):
         self.key = None
         self.uses = 0
+        self.admissions = 0  # requests that have used the content so far
 
 
 class BlockPool:
@@ -16,10 +19,11 @@ class BlockPool:
 
     Args:
         capacity: blocks, all of them usable.
+        evict: the idle block whose content goes, see ``eviction.policy``; None for LRU.
     """
 
-    def __init__(self, capacity):
-        self.capacity = capacity
+    def __init__(self, capacity, evict=None):
+        self.capacity, self.evict = capacity, evict or eviction.policy("lru", ())
         self.empty = [Block() for _ in range(capacity)]
         self.cached = {}  # content key -> the one block that has it
         self.idle = OrderedDict()  # Block -> None, least recent first
@@ -46,15 +50,17 @@ class BlockPool:
                 del self.idle[block]
                 self.used.add(block)
             block.uses += 1
+            block.admissions += 1
 
     def take(self, n):
-        """``n`` new blocks without content: free empty ones, then the least recent idle ones."""
+        """``n`` new blocks without content: free empty ones, then idle ones."""
         blocks = []
         for _ in range(n):
             if self.empty:
                 block = self.empty.pop()
             else:
-                block, _ = self.idle.popitem(last=False)
+                block = self.evict(self.idle)
+                del self.idle[block]
                 del self.cached[block.key]
                 block.key = None
             block.uses = 1
@@ -66,7 +72,7 @@ class BlockPool:
         """A full block gets its content, unless that is on the instance already: then it stays private."""
         assert block.key is None and block.uses == 1
         if key not in self.cached:
-            block.key = key
+            block.key, block.admissions = key, 1
             self.cached[key] = block
 
     def release(self, blocks):

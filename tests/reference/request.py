@@ -40,6 +40,7 @@ class Request:
         self.source = None  # the prefill instance whose blocks a transfer still needs
         self.source_blocks = []
         self.loaded = 0  # tokens that it has when its load ends
+        self.to_come = True  # it will look for blocks: not admitted yet, or admitted in vain
         self.keeps = False  # its load has ended: it holds its blocks while it waits
         self.instance = self.decode = None
         self.admitted = self.first_token = self.handed_over = None

@@ -3,7 +3,7 @@
 import heapq
 import math
 
-from reference import failures
+from reference import eviction, failures
 from reference.events import ARRIVAL, DELIVER, LOAD_END, SCHEDULE, STEP_END
 from reference.instance import Instance
 from reference.links import Links
@@ -42,8 +42,9 @@ class ReferenceCluster:
         size = chunk_capacity(config, capacities[: config.instances])
         self.tier = GlobalTier(size) if size else None
         self.links = Links(config, step_times)
+        evict = eviction.policy(config.eviction, self.requests)
         self.instances = [
-            Instance(i, capacity, times, config, self.tier if i < config.instances else None, self.links)
+            Instance(i, capacity, times, config, self.tier if i < config.instances else None, self.links, evict)
             for i, (capacity, times) in enumerate(zip(capacities, step_times, strict=True))
         ]
         self.routed, self.decoding = self.instances[: config.instances], self.instances[config.instances :]
@@ -207,7 +208,7 @@ class ReferenceCluster:
     def _leave(self, instance, request):
         request.source, request.source_blocks = instance, request.blocks
         request.blocks, request.filled, request.computed = [], 0, 0
-        request.state = WAITING
+        request.state, request.to_come = WAITING, True
         instance.running.remove(request)
         instance.members.remove(request)
         instance.outgoing.add(request)

@@ -1,0 +1,1 @@
+"""Eight lessons on routing for LLM agents, each a marimo notebook; ``smetric-gym lessons`` opens them."""
