@@ -10,12 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from stable_baselines3 import DQN
-from stable_baselines3.common.logger import configure
 from stable_baselines3.dqn.policies import DQNPolicy, QNetwork
 from torch import Tensor, nn
 
 from smetric_gym.agents.network import NEVER, Critic, Scorer, alive
-from smetric_gym.agents.ppo import Rows
+from smetric_gym.agents.ppo import Rows, run
 from smetric_gym.agents.study import Study
 
 OPTIONS = (
@@ -70,16 +69,5 @@ def learn(study: Study) -> None:
         options = {name: values[name] for name in OPTIONS}
         networks = {"scorer": start, "features_extractor_class": Rows}
         model = DQN(DuelingPolicy, envs, seed=values["seed"], policy_kwargs=networks, device="cpu", **options)
-    model.set_logger(configure(study.tensorboard(), ["tensorboard"]))
     scorer: Any = model.q_net.q_net.scorer
-    if not study.checkpoint:
-        study.look(0, scorer, model.save)
-
-    def tick(*_: Any) -> bool:
-        study.tick(model.num_timesteps)
-        return True
-
-    while model.num_timesteps < values["steps"]:
-        more = min(values["look_every"], values["steps"] - model.num_timesteps)
-        model.learn(more, tick, reset_num_timesteps=False)
-        study.look(model.num_timesteps, scorer, model.save, {"exploration": model.exploration_rate})
+    run(study, model, scorer, lambda: {"exploration": model.exploration_rate})

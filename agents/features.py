@@ -57,8 +57,8 @@ BURDENS = (
     "queued_of_mean", "context_of_mean", "rank", "kv_use", "kv_overflow", "waiting_share", "ttft", "ttft_tier", "late",
     "stall", "home_overload", "first_batch", "first_queued", "first_context",
 )  # fmt: skip
-"""Features that measure load. A search that may reward them finds out that tokens within SLO rise when requests that
-are late anyway queue together on an instance that is late already: fewer are late, but those wait for minutes."""
+"""Features that measure load. A search without a guard on the tail gave some of them positive weights, and a p99 TTFT
+of minutes (``results/learned``); ``train.burdens`` forbids such weights."""
 
 (
     LOG_PREFILL_TOKENS, LOG_BATCH, LOG_PREFILL_S, LOG_PREFILL_TIER_S, MISS, TIER_SAVING, SESSION_HIT, BATCH_OF_MAX,

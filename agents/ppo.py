@@ -7,12 +7,14 @@ beside it discounts by simulated time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from stable_baselines3 import PPO
 from stable_baselines3.common.logger import configure
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+from stable_baselines3.common.utils import LinearSchedule
 from torch import Tensor, nn
 
 from smetric_gym.agents.network import Critic, Scorer
@@ -97,21 +99,32 @@ def learn_with(study: Study, algorithm: Any, policy: Any) -> None:
     else:
         start = {name: values[name] for name in ("start", "hidden", "last", "sharpness")}
         options = {name: values[name] for name in OPTIONS}
+        options["learning_rate"] = LinearSchedule(values["learning_rate"], 0, 1)
         model = algorithm(policy, envs, seed=values["seed"], policy_kwargs={"scorer": start}, device="cpu", **options)
+
+    def told() -> dict[str, float]:
+        returns = [episode["r"] for episode in model.ep_info_buffer]
+        return {"episode_return": sum(returns) / len(returns)} if returns else {}
+
+    run(study, model, model.policy.mlp_extractor.scorer, told)
+
+
+def run(study: Study, model: Any, scorer: Scorer, told: Callable[[], dict[str, float]]) -> None:
+    """Let a model of SB3 learn to the end, with looks on the way.
+
+    It learns in one go, since SB3's schedules run over what a call of ``learn`` is told to learn.
+    """
+    values = study.values
     model.set_logger(configure(study.tensorboard(), ["tensorboard"]))
-    scorer = model.policy.mlp_extractor.scorer
     if not study.checkpoint:
         study.look(0, scorer, model.save)
 
     def tick(*_: Any) -> bool:
         study.tick(model.num_timesteps)
+        if model.num_timesteps - study.steps >= values["look_every"]:
+            study.look(model.num_timesteps, scorer, model.save, told())
         return True
 
-    while model.num_timesteps < values["steps"]:
-        model.learn(min(values["look_every"], values["steps"] - model.num_timesteps), tick, reset_num_timesteps=False)
-        told = {"episode_return": _mean([episode["r"] for episode in model.ep_info_buffer or ()])}
-        study.look(model.num_timesteps, scorer, model.save, told)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values) if values else float("nan")
+    model.learn(values["steps"] - model.num_timesteps, tick, reset_num_timesteps=False)
+    if model.num_timesteps > study.steps:
+        study.look(model.num_timesteps, scorer, model.save, told())

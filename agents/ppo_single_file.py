@@ -75,6 +75,8 @@ def learn(study: Study) -> None:
         gain = (gain - gain.mean()) / (gain.std() + 1e-8)
 
         # 3. make good choices likelier, but not much in one go; and teach the critic what came
+        for group in optimizer.param_groups:
+            group["lr"] = values["learning_rate"] * max(0.0, 1 - steps / values["steps"])
         rows_seen, chosen, before = seen.flatten(0, 1), actions.flatten(), chances.flatten()
         critic_alone = steps <= values["critic_first"]
         entropies, errors, clipped = [], [], []

@@ -95,9 +95,10 @@ def _hit(moment: Moment, i: int) -> str:
 
 
 def _star(moment: Moment, i: int) -> str:
-    """A star where most of the waiting request's prompt is cached."""
+    """A star where most of the waiting request's prompt is cached; none where half of the instances would have one."""
     hits = moment.view.local_hit_tokens
-    return " ★" if i < moment.targets and hits[i] > 0 and hits[i] == hits.max() else ""
+    best = (hits > 0) & (hits == hits.max())
+    return " ★" if i < moment.targets and best[i] and best.sum() <= max(1, moment.targets // 2) else ""
 
 
 def _kv(segments: Sequence[Segment], session: int) -> str:

@@ -72,9 +72,10 @@ def later_version(work: Work) -> Outcome:
 
 
 def _picture(runs: Runs, none: dict[str, float], full: dict[str, float], past: float) -> Figure:
-    figure, axes = new_figure(11, 4.6, 1, 2, sharey=True)
+    figure, axes = new_figure(11, 4.6, 1, 2)
+    shown = Runs([r for r in runs.records if r["policy"] != GUARDED], runs.target)
     for panel, letter, cell in zip(axes[0], "ab", (none, full), strict=True):
-        draw_loads(panel, runs.where(cell), past)
+        draw_loads(panel, shown.where(cell), past)
         panel.set_title(f"({letter}) TPS within the later limits, tier {cell[TIER]:g}x")
-    legend_below(figure, axes[0, 0], 5)
+    legend_below(figure, axes[0, 0], 4)
     return figure

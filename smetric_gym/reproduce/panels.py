@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from matplotlib.figure import Figure
 
 from smetric_gym.reproduce.grid import Runs
 from smetric_gym.reproduce.statistics import interval
-from smetric_gym.reproduce.style import colour_of, line_of, name_of, target_name
+from smetric_gym.reproduce.style import ORDER, colour_of, line_of, name_of, target_name
 from smetric_gym.scoring import SCORES
 
 TIER = "cluster.global_tier"
@@ -66,11 +67,13 @@ def draw_hits(axes: Axes, runs: Runs, tiers: Sequence[float]) -> None:
 
 def draw_loads(axes: Axes, runs: Runs, mark: float) -> None:
     """The target over the offered load, mean and interval; ``mark`` is the load that the other panels show."""
-    for k, policy in enumerate(runs.policies):
+    free = itertools.cycle(k for k, policy in enumerate(ORDER) if policy not in runs.policies)
+    for policy in runs.policies:
+        style = line_of(policy, 0 if policy in ORDER else next(free))
         found = np.array([interval(runs.values(runs.target, policy, load)) for load in runs.loads]) / 1000
-        axes.plot(runs.loads, found[:, 0], label=name_of(policy), **line_of(policy, k))
+        axes.plot(runs.loads, found[:, 0], label=name_of(policy), **style)
         if not np.isnan(found).any():
-            axes.fill_between(runs.loads, found[:, 1], found[:, 2], color=colour_of(policy, k), alpha=0.15, linewidth=0)
+            axes.fill_between(runs.loads, found[:, 1], found[:, 2], color=style["color"], alpha=0.15, linewidth=0)
     axes.axvline(mark, color="0.6", linewidth=1, zorder=0)
     axes.set_xticks(runs.loads, [f"{load:g}" for load in runs.loads])
     axes.set(xlabel="offered load (multiple of the base rate)", ylabel=f"thousand {SCORES[runs.target].unit}")

@@ -22,6 +22,8 @@ NAMES = {
     "dynamo": "Dynamo", "smetric_v2": "SMetric v2", "smetric_basic": "SMetric (no guards)",
     "lmetric_v1": "LMetric (L - c) x load", "smetric_overload_guard": "OVERLOAD guard only",
     "smetric_eviction_guard": "HIT_RATIO guard only", "session_sticky": "sticky sessions",
+    "smetric_v2(global_hits=1)": "SMetric v2, global hits count",
+    "smetric_v2_overload(global_hits=1)": "SMetric v2 with the load guard",
 }  # fmt: skip
 """Policies as the paper writes them."""
 
@@ -66,7 +68,7 @@ def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **h
         return figure, figure.subplots(rows, columns, squeeze=False, **how)
 
 
-def new_mosaic(width: float, height: float, rows: list[list[str]]) -> tuple[Figure, dict[str, Axes]]:
+def new_mosaic(width: float, height: float, rows: list[Any]) -> tuple[Figure, dict[str, Axes]]:
     """A figure whose axes span cells of a grid, by the name that stands in their cells; sizes in inches."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")

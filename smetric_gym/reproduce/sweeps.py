@@ -43,7 +43,7 @@ def figure_15(work: Work) -> Outcome:
     words = [f"SMetric {gain_words(rows[name].values)} {rows[name].note}." for name in sizes]
     shares = ", ".join(f"{name_of(policy)} {100 * mean:.0f} %" for policy, mean in means.items())
     words.append(f"What is left of the own maximum at load 2: {shares}.")
-    return _outcome(runs, runs.peak_load(), words, rows, "prompt tokens")
+    return _outcome(runs, runs.peak_load(), words, rows, "prompt tokens in flight")
 
 
 def figure_18(work: Work) -> Outcome:
@@ -64,7 +64,7 @@ def figure_18(work: Work) -> Outcome:
         f"At SMetric's peak, load {load:g}: {gain_words(rows['L2'].values)} against LMetric; load balance reaches "
         f"{100 * share.mean():.0f} % of SMetric.",
     ]
-    return _outcome(runs, load, words, rows, "prompt tokens")
+    return _outcome(runs, load, words, rows, "prompt tokens in flight")
 
 
 def figure_21(work: Work) -> Outcome:
@@ -79,16 +79,16 @@ def figure_21(work: Work) -> Outcome:
     strongest = runs.strongest_at("smetric", load)
     gain = gain_words(runs.gain_at("smetric", strongest, load))
     words = [f"Load {load:g}: SMetric {gain} against {name_of(strongest)}."]
-    return _outcome(runs, load, words, rows, "prompt tokens until hand-over")
+    return _outcome(runs, load, words, rows, "prompt tokens not yet handed over")
 
 
 def _outcome(runs: Runs, load: float, words: list[str], rows: dict[str, Found], what: str) -> Outcome:
     """Table, picture and heatmap data of a sweep; ``load`` is the one of the heatmaps."""
     ratios = ", ".join(f"{name_of(p)} {runs.values('load_imbalance', p, load).mean():.2f}" for p in runs.policies)
-    words.append(f"Mean max/mean of {what} in flight at load {load:g}: {ratios}.")
+    words.append(f"Mean max/mean of the {what} at load {load:g}: {ratios}.")
     heat = {policy: _normalised(runs, policy, load) for policy in runs.policies}
     more = {"heat": heat_table(heat, _start_s(runs) / 60, HEAT_WINDOW_S / 60)}
-    return Outcome(_table(runs), _picture(runs, load, heat, what), words, rows, more)
+    return Outcome(_table(runs), _picture(runs, load, heat), words, rows, more)
 
 
 def _start_s(runs: Runs) -> float:
@@ -112,12 +112,12 @@ def _table(runs: Runs) -> list[dict[str, Any]]:
     return rows
 
 
-def _picture(runs: Runs, load: float, heat: dict[str, np.ndarray], what: str) -> Figure:
+def _picture(runs: Runs, load: float, heat: dict[str, np.ndarray]) -> Figure:
     figure, axes = new_figure(13, 3.8, 1, 1 + len(heat), width_ratios=(2.4, *[1] * len(heat)))
     draw_loads(axes[0, 0], runs, load)
     titles = {p: f"{name_of(p)}: {runs.values('load_imbalance', p, load).mean():.1f}x" for p in heat}
     titles[runs.policies[0]] = f"(b) {titles[runs.policies[0]]}"
-    label = f"{what} in flight / the policy's p99\n(load {load:g}, seed {runs.seeds[0]})"
+    label = f"tokens in flight / the policy's p99\n(load {load:g}, seed {runs.seeds[0]})"
     places = {"start_min": _start_s(runs) / 60, "window_min": HEAT_WINDOW_S / 60}
     draw_heat(figure, list(axes[0, 1:]), heat, titles, **places, top=1.0, label=label)
     legend_below(figure, axes[0, 0])

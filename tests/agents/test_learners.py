@@ -123,8 +123,8 @@ def test_the_coreset_is_a_sample_of_what_left_the_queue():
     assert choices.tolist() == (outcomes % 2).long().tolist()
 
 
-def test_ppo_from_nothing_beats_chance_by_a_fifth(tmp_path, monkeypatch):
-    """About a minute: 4 instances, from random weights; the margin is stated in the README."""
+def test_ppo_from_nothing_beats_chance_by_half(tmp_path, monkeypatch):
+    """About half a minute of CPU: 4 instances, random weights to begin with; 1.5 times the tokens of random choice."""
     monkeypatch.chdir(tmp_path)
     command = [
         "train", "agent=ppo_single_file", "train.start=null", "train.sharpness=1.0", "train.critic_first=2000",
@@ -140,4 +140,4 @@ def test_ppo_from_nothing_beats_chance_by_a_fifth(tmp_path, monkeypatch):
     made = json.loads((tmp_path / "here" / "training.json").read_text())
     gains = next(row for row in made["validation"] if row["cell"] == "all")
     ratio = (1 + gains["learned"] / 100) / (1 + gains["random_choice"] / 100)
-    assert ratio > 1.2, gains
+    assert ratio > 1.5, gains

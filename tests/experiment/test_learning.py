@@ -70,7 +70,7 @@ def test_training_goes_on_after_an_interruption_to_the_same_weights(tmp_path, ca
     monkeypatch.chdir(tmp_path)
     short = ("train", "agent=cmaes", *TINY, "train.population=4", "train.seeds_per_generation=1",
              "train.references=[lmetric]", "train.validate_every=1", "train.features=[miss,log_batch,tier_saving]",
-             "train.step=1.0")  # fmt: skip
+             "train.step=1.0", "train.burdens=true")  # fmt: skip
     assert main([*short, "train.generations=4", "hydra.run.dir=whole", "output=one"]) == 0
     from smetric_gym.experiment.train_cmaes import Training
 

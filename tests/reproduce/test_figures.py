@@ -83,7 +83,7 @@ def test_a_figure_is_remade_from_runs(tmp_path):
     tps = {p: work.grid().values("tps_within_slo", p, 1.0) for p in ("load_balance", "lmetric", "bailian", "smetric")}
     strongest = max((values for p, values in tps.items() if p != "smetric"), key=np.mean)
     assert found.rows["C22"].values.tolist() == (tps["smetric"] / strongest - 1).tolist()
-    assert 1 <= found.rows["C18"].values.min() and found.rows["C18"].values.max() <= 2  # two instances
+    assert found.rows["C18"].values.min() >= 1 and found.rows["C18"].values.max() <= 2  # two instances
     heat = found.more["heat"]
     assert len(heat) == 4 * 2 and len(heat[0]) == 2 + 4  # policies x instances; four windows of 30 s
 

@@ -10,7 +10,8 @@ import numpy as np
 from smetric_gym.agents.memory import Reason
 from smetric_gym.agents.policy import Policy, load_policy
 from smetric_gym.experiment.prepare import policy as policy_of
-from smetric_gym.reproduce.questions.replay import Horizon, Rerun, whole
+from smetric_gym.experiment.prepare import prepare
+from smetric_gym.reproduce.questions.replay import Horizon, Rerun
 
 
 def both_branches(settings: Mapping[str, Any], how: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -65,7 +66,7 @@ def _sampled(
     settings: Mapping[str, Any], how: Mapping[str, Any], counts: dict[str, int]
 ) -> Iterator[tuple[Rerun, str]]:
     """A run, stopped at every sampled decision, and the decision's kind; ``counts`` is filled before the first."""
-    setup, horizon, policy = whole(settings), Horizon(**how["horizon"]), policy_of(settings)
+    setup, horizon, policy = prepare(settings), Horizon(**how["horizon"]), policy_of(settings)
     first = Rerun(setup, policy, horizon)
     kinds, arrival_s = first.reasons(_named("smetric", settings)), first.arrival_s
     kinds[~np.isin(kinds, [Reason[kind] for kind in how["kinds"]])] = 0

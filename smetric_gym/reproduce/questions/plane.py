@@ -45,7 +45,8 @@ def question_2(work: Work) -> Outcome:
         (eviction.name, corner.name): runs.maximum(_label(DEFAULT))
         for (eviction, corner), runs in zip(pairs, found, strict=True)
     }
-    return Outcome(rows, _picture(rows), _words(rows) + _eviction_words(evictions, corners, defaults))
+    told = [row for row in rows if row["eviction"] == evictions[0].name]
+    return Outcome(rows, _picture(rows), _words(told) + _eviction_words(evictions, corners, defaults))
 
 
 def _policy(point: tuple[float, float]) -> dict[str, Any]:
@@ -68,6 +69,7 @@ def _row(eviction: Case, corner: Case, point: tuple[float, float], runs: Runs) -
 
 
 def _words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One sentence on the plane of every corner under every eviction policy of the rows."""
     words = []
     for eviction, corner in dict.fromkeys((row["eviction"], row["corner"]) for row in rows):
         here = [row for row in rows if (row["eviction"], row["corner"]) == (eviction, corner)]

@@ -13,9 +13,8 @@ from smetric_gym.cluster import Cluster
 from smetric_gym.cluster.cluster import instance_step_times
 from smetric_gym.cluster.steptime import TICKS_PER_S, StepTime
 from smetric_gym.errors import SmetricError
-from smetric_gym.experiment.prepare import Setup
+from smetric_gym.experiment.prepare import Setup, prepare
 from smetric_gym.reproduce.grid import changed
-from smetric_gym.reproduce.questions.replay import whole
 from smetric_gym.scoring import tps_within_slo
 
 AS_IT_IS, FREE, POOL = "as it is", "free reuse", "pool"
@@ -34,13 +33,13 @@ def ladder(settings: Mapping[str, Any], how: Mapping[str, Any]) -> dict[str, Any
     """
     result: dict[str, Any] = {}
     for rung, here in ((AS_IT_IS, settings), (FREE, changed(settings, how["free"]))):
-        setup = whole(here)
+        setup = prepare(here)
         result[rung] = {}
         for name in how["policies"]:
             cluster = setup.cluster()
             cluster.run(load_policy(name).compile(), seed=setup.seed)
             result[rung][name] = tps_within_slo(setup.scored(cluster))
-    return result | {POOL: pooled_scores(whole(settings))}
+    return result | {POOL: pooled_scores(prepare(settings))}
 
 
 def pooled_scores(setup: Setup) -> dict[str, float]:

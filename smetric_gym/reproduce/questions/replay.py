@@ -11,10 +11,9 @@ Everything after a decision is known here, so a replay tells what a choice was w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from smetric_gym.cluster import Cluster
 from smetric_gym.cluster.state import Kind
 from smetric_gym.cluster.steptime import TICKS_PER_S
 from smetric_gym.errors import SmetricError
-from smetric_gym.experiment.prepare import Setup, prepare
+from smetric_gym.experiment.prepare import Setup
 from smetric_gym.measures import Scored
 
 JITTER_S = 0.5
@@ -52,16 +51,6 @@ class Horizon:
             )
         if self.futures < 2 or self.futures % 2:
             raise SmetricError(f"replay.futures is {self.futures}, allowed: an even number, 2 or more")
-
-
-def whole(settings: Mapping[str, Any]) -> Setup:
-    """`prepare` with sessions that go on past the end of the window.
-
-    A synthetic trace ends where the requests would have been sent in the nominal time; a cluster that answers faster
-    would run out of them before the window ends, and look no better for it.
-    """
-    length_s = 2 * settings["window_s"] + settings["warm_up_s"]
-    return replace(prepare({**settings, "window_s": length_s}), settings=settings, window_s=float(settings["window_s"]))
 
 
 class Rerun:

@@ -8,9 +8,9 @@ from smetric_gym.cluster.cluster import instance_step_times
 from smetric_gym.cluster.config import ClusterConfig
 from smetric_gym.cluster.steptime import step_seconds
 from smetric_gym.errors import SmetricError
+from smetric_gym.experiment.prepare import prepare
 from smetric_gym.experiment.settings import compose
 from smetric_gym.reproduce.questions.pool import alone_ttft_s, ladder, pool
-from smetric_gym.reproduce.questions.replay import whole
 
 SMALL = {"instances": 2, "warm_up_s": 60.0, "window_s": 240.0, "load": 1.0}
 
@@ -24,7 +24,7 @@ def test_alone_is_the_sum_of_the_steps():
 
 
 def test_the_pool_serves_everything_from_its_cache():
-    setup = whole(compose([], SMALL))
+    setup = prepare(compose([], SMALL))
     cluster = pool(setup)
     cluster.run(load_policy("round_robin").compile())
     outcome = cluster.outcome
@@ -44,4 +44,4 @@ def test_more_help_serves_more():
 
 def test_pools_of_unlike_instances_are_refused():
     with pytest.raises(SmetricError, match="alike"):
-        pool(whole(compose(["cluster=mixed"], {"window_s": 60.0})))
+        pool(prepare(compose(["cluster=mixed"], {"window_s": 60.0})))

@@ -8,7 +8,7 @@ from smetric_gym.agents.policy import load_policy
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.prepare import prepare
 from smetric_gym.experiment.settings import compose
-from smetric_gym.reproduce.questions.replay import Horizon, Rerun, delay, halves, whole
+from smetric_gym.reproduce.questions.replay import Horizon, Rerun, delay, halves
 
 SMALL = {"instances": 2, "warm_up_s": 60.0, "window_s": 240.0, "load": 1.5}
 
@@ -77,15 +77,6 @@ def test_delayed_requests_arrive_later_and_in_order():
     both = first & (before > now) & (before < 290)
     assert both.any() and np.allclose(after[both], before[both] + 1)
     assert np.array_equal(after[before <= now], before[before <= now])
-
-
-def test_sessions_go_on_past_the_window():
-    settings = compose([], SMALL)
-    cut, all_of_it = prepare(settings), whole(settings)
-    assert (all_of_it.window_s, all_of_it.warm_up_s) == (cut.window_s, cut.warm_up_s)
-    assert len(all_of_it.trace) > len(cut.trace)
-    same = ["arrival", "prompt", "output", "parent"]
-    assert (cut.trace.requests[same] == all_of_it.trace.requests[same][: len(cut.trace)]).all()
 
 
 def test_halves():
