@@ -110,8 +110,8 @@ def command_of(overrides: Iterable[str]) -> str:
 def patient(ended: Any, elapsed_s: float) -> float:
     """A reward: goodput, less 10 % of the tokens of a late request for every e-fold of its TTFT above the limit.
 
-    With goodput alone a late request is worth nothing however late it is, and a learner finds out that a few
-    instances with endless queues serve the others well: tokens within the SLO rise, and with them the p99 TTFT, tenfold.
+    With goodput alone a late request is worth nothing, however late it is, and a learner finds out that requests which
+    wait for minutes serve the others well: tokens within the SLO rise, and the p99 TTFT with them.
     """
     if not len(ended):
         return 0.0
@@ -168,7 +168,8 @@ class NetworkStudy:
         kind = VectorDisaggregatedEnv if values["cluster"] == CLUSTERS[1] else VectorColocatedEnv
         arguments = {
             "num_envs": values["envs"], "share": values["share"], "scenario": values["scenario"],
-            "reward": OWN_REWARDS.get(values["reward"], values["reward"]), "reference": values["reference"], "observation": observe,
+            "reward": OWN_REWARDS.get(values["reward"], values["reward"]), "reference": values["reference"],
+            "observation": observe,
         }  # fmt: skip
         return kind(**{**arguments, **changes})
 

@@ -56,7 +56,7 @@ def journey(recording: Recording, request: int) -> list[Stop]:
             fetched=int(out["global_hit_tokens"][r]),
             ttft_limit_s=float(scored.slo.ttft_limit_s(rows["prompt"][r])),
             within_slo=bool(met[r]),
-            why=reason_words(out["reason"][r]),
+            why=reason_words(int(out["reason"][r])),
         )
         for r in mine
     ]

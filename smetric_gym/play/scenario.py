@@ -7,7 +7,6 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from smetric_gym.agents.params import RANGES
 from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.prepare import policy as policy_of
 from smetric_gym.experiment.prepare import prepare
@@ -150,12 +149,6 @@ def parameters(policy: str) -> dict[str, tuple[tuple[float, ...], float]]:
         if name in STEPS and isinstance(value, (int, float)):
             found[name] = tuple(sorted({*STEPS[name], value})), value
     return found
-
-
-def check_steps() -> None:
-    """Raise AssertionError where a slider would offer what a policy refuses."""
-    for name, steps in STEPS.items():
-        assert all(value in RANGES[name] for value in steps), name
 
 
 _ONE_AT_A_TIME = Lock()  # pages share the process, and Hydra composes for one at a time

@@ -186,9 +186,8 @@ def _table(policy: Policy, moment: Moment) -> tuple[tuple[str, ...], tuple[tuple
     return tuple(columns), tuple(tuple(row) for row in rows)
 
 
-def reason_words(memory_or_reason: Any) -> str:
-    """What a ``Reason`` of a decision means, in a few words."""
-    value = memory_or_reason[REASON] if isinstance(memory_or_reason, np.ndarray) else memory_or_reason
+def reason_words(reason: int) -> str:
+    """What the ``Reason`` of a decision means, in a few words."""
     return {
         Reason.STICK: "stayed",
         Reason.FIRST_TURN: "first turn",
@@ -196,4 +195,4 @@ def reason_words(memory_or_reason: Any) -> str:
         Reason.EVICTED: "left: cache evicted",
         Reason.SCORE: "best score",
         Reason.NONE: "",
-    }[Reason(int(value))]
+    }[Reason(reason)]
