@@ -89,9 +89,10 @@ class _Desk:
         """The row of the policy's choice, and its reason."""
         if cluster is not self._cluster:  # a new episode
             self._cluster = cluster
-            self._memory = self._policy.new_memory(cluster.trace.sessions, seed)
+            self._memories = cluster.new_memories(self._policy, seed)
             plain = (cluster.state.seen, cluster.state.request_view[0])
             self._sees: tuple[Any, Any] = plain if self._policy.compiled else (cluster.view, cluster.request)
-        choice = self._policy(*self._sees, self._memory)
+        memory = self._memories[cluster.router]
+        choice = self._policy(*self._sees, memory)
         choice = check_choice(str(self._policy.name), choice, cluster.state.seen["alive"])
-        return rows.tolist().index(choice), int(self._memory[REASON])
+        return rows.tolist().index(choice), int(memory[REASON])

@@ -24,10 +24,11 @@ TEXT = """\
 
 Made by `{command}`. Gains are in % over the best of the references ({references}; all at their defaults) on the same
 trace, then the mean of the logarithms over traces. *Validation*: the seeds that chose which weights were kept, less the
-guard. *Held out*: {traces} traces of {cells}, {seeds}, that nobody was trained on.
+guard. *Held out*: {traces} traces of {cells}, {seeds}, that nobody was trained on. The other columns are of these
+runs: means over them, and the largest share that one instance got of the requests in any of them.
 
-| router | validation | held out | worst cell | sacrificed | largest share | CPU min |
-|---|---|---|---|---|---|---|
+| router | validation | held out | worst cell | p99 TTFT (s) | sacrificed | largest share | CPU min |
+|---|---|---|---|---|---|---|---|
 {rows}
 
 How they were made:
@@ -78,6 +79,7 @@ def row_of(name: str, policy: Learned | None, scored: Scored, validation: Valida
         "validation_percent": made.get("validation_percent", float("nan")),
         "held_out_percent": gains.pop("all"),
         "worst_cell_percent": min(gains.values()),
+        "ttft_p99_s": float(np.mean(scored["ttft_p99_s"])),
         "sacrificed_share": float(np.mean(scored["sacrificed_share"])),
         "largest_instance_share": float(np.max(scored["largest_instance_share"])),
         "cpu_minutes": made.get("cpu_s", float("nan")) / 60,
@@ -91,7 +93,8 @@ def text(rows: list[dict[str, Any]], where: list[dict[str, Any]], values: dict[s
     def line(row: dict[str, Any]) -> str:
         percents = (row[f"{name}_percent"] for name in ("validation", "held_out", "worst_cell"))
         cells = ["-" if np.isnan(value) else f"{value:+.1f} %" for value in percents]
-        cells += [f"{row['sacrificed_share']:.1%}", f"{row['largest_instance_share']:.1%}"]
+        cells.append(f"{row['ttft_p99_s']:.1f}")
+        cells += [f"{100 * row[name]:.1f} %" for name in ("sacrificed_share", "largest_instance_share")]
         cells.append("-" if np.isnan(row["cpu_minutes"]) else f"{row['cpu_minutes']:.1f}")
         return f"| `{row['router']}` | " + " | ".join(cells) + " |"
 

@@ -234,6 +234,7 @@ class NetworkStudy:
         write_csv(folder / "history.csv", history)
         write_csv(folder / "validation.csv", rows)
         write_whole(folder / "training.json", as_json(made))
+        self._log.close()
         shown = [[row["cell"], *(f"{value:+.1f} %" for name, value in row.items() if name != "cell")] for row in rows]
         self.console.print(plain_table(list(rows[0]), shown, "Validation: to the best reference on the same trace"))
 

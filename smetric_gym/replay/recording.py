@@ -143,11 +143,12 @@ def _run(cluster: Cluster, policy: Policy, seed: int, seen: _Seen, progress: Cal
     from smetric_gym.agents.memory import REASON
     from smetric_gym.agents.policy import check_choice
 
-    memory = policy.new_memory(cluster.trace.sessions, seed)
+    memories = cluster.new_memories(policy, seed)
     plain = (cluster.state.seen, cluster.state.request_view[0])
     view, request = plain if policy.compiled else (cluster.view, cluster.request)
     count, more = 0, cluster.advance()
     while more:
+        memory = memories[cluster.router]
         choice = check_choice(str(policy.name), policy(view, request, memory), cluster.view.alive)
         seen.look(cluster, choice)
         count += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,7 +77,7 @@ def causes(work: Work) -> Outcome:
 
 def sentences(table: list[dict[str, Any]]) -> dict[str, str]:
     """A sentence by row id: the thought, and the variation that comes closest to the paper's number."""
-    result = {}
+    result = dict(OTHER)
     for row in dict.fromkeys(line["id"] for line in table):
         tried = [line for line in table if line["id"] == row]
         closest = min(tried, key=lambda line: abs(line["ours"] - float(line["paper"])))
@@ -219,3 +219,15 @@ QUESTIONS = {
 }
 """Rows with a number, and how each is measured in a cell. The smallest and largest gain over the tier sizes (C12,
 C13, D1, D2) are tried at the full tier alone."""
+OTHER = {
+    "W11": "Which load the paper's simulation balances and shows is not said: of the tokens sent in a minute, instead "
+           "of those in flight, the median is the one of the note below, and would agree.",
+    "C25": "Past saturation nearly nothing is within the limits, and what is left differs between the policies by less "
+           "than between the seeds (figure 15).",
+    "C30": "The guards seldom fire where the cluster keeps up, and are right about as often as wrong (question 1).",
+    "C36": "The two differ by less than the seeds do.",
+    "V4": "Its rule for first turns, the least queued prefill and own work, sends them where their prefix is (figure "
+          "of the later version, question 6); with a full tier that is not worth the queue.",
+    "V5": "See V4; the notes do not say which of two gains belongs to which set-up.",
+}  # fmt: skip
+"""Rows of an order, or of a policy that the variations do not run."""

@@ -37,6 +37,7 @@ STUDIES = {
     "24": "latency.figure_24",
     "25": "guards.figure_25",
     "later": "later.later_version",
+    "causes": "causes.causes",
     "assumptions": "assumptions.assumptions",
     "q1": "questions.guards.question_1",
     "q2": "questions.plane.question_2",

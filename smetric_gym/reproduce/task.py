@@ -18,13 +18,15 @@ from smetric_gym.experiment.store import write_whole
 from smetric_gym.experiment.tables import plain_table, terminal, write_csv
 from smetric_gym.experiment.tasks import progress_bar, say_if_compiling
 from smetric_gym.reproduce import fidelity
-from smetric_gym.reproduce.causes import causes
+from smetric_gym.reproduce.causes import sentences
 from smetric_gym.reproduce.fidelity import Found
 from smetric_gym.reproduce.grid import SIZES
 from smetric_gym.reproduce.study import BEYOND, OF_PAPER, STUDIES, Outcome, Work, save, study
 
 ALL = {"all": OF_PAPER, "beyond": BEYOND}
 """Names for many studies: ``all`` also makes the fidelity table."""
+MOST_SHOWN = 100
+"""Rows of a table that is printed; a longer one is only written."""
 
 
 def names_of(figure: str) -> tuple[str, ...]:
@@ -56,7 +58,9 @@ def reproduce(figure: str, arguments: Sequence[str]) -> None:
         settings = compose([experiment(name), *arguments])
         found |= make(settings, arguments, console).rows
     if figure == "all":
-        _write_fidelity(found, settings, " ".join(["smetric-gym reproduce figure=all", *arguments]), console)
+        tried = make(compose([experiment("causes"), *arguments]), arguments, console).table
+        command = " ".join(["smetric-gym reproduce figure=all", *arguments])
+        _write_fidelity(fidelity.table(found, sentences(tried)), settings, command, console)
 
 
 def reproduce_task(config: DictConfig) -> None:
@@ -84,7 +88,7 @@ def make(settings: Mapping[str, Any], arguments: Sequence[str], console: Console
         except KeyboardInterrupt:
             console.print(f"interrupted: what is finished is kept in {store}; the same command goes on from there")
             raise
-    if outcome.table:
+    if 0 < len(outcome.table) <= MOST_SHOWN:
         columns = list(outcome.table[0])
         rows = [[row[column] for column in columns] for row in outcome.table]
         console.print(plain_table([c.replace("_", " ") for c in columns], rows, f"Study {name}"))
@@ -103,9 +107,9 @@ def folder_of(settings: Mapping[str, Any]) -> Path:
 
 
 def _write_fidelity(
-    found: Mapping[str, Found], settings: Mapping[str, Any], command: str, console: Console
+    rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], command: str, console: Console
 ) -> None:
-    rows, folder = fidelity.table(found, causes(settings)), folder_of(settings)
+    folder = folder_of(settings)
     write_csv(folder / "fidelity.csv", rows)
     write_whole(folder / "fidelity.md", fidelity.markdown(rows, command))
     columns = ("id", "quantity", "policy", "paper", "ours", "rule", "verdict")

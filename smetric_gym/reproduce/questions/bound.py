@@ -153,8 +153,8 @@ def _regret_words(
             f"Single decisions of {name_of(base)} (load {how['load']:g}, {how['instances']} instances, "
             f"{everywhere['decisions']} decisions, every instance tried): the instance that looks best in one half of "
             f"the futures adds {thousand(read(everywhere, 'tokens'))} within SLO of the next {horizon['stretch_s']:g} "
-            f"s in the other half; over all futures the best looks {everywhere['hindsight_tokens'] / 1000:.0f} thousand "
-            "better, the luck of the best of many included. The policy's own choice is worth "
+            f"s in the other half; over all futures the best looks {everywhere['hindsight_tokens'] / 1000:.0f} "
+            "thousand better, the luck of the best of many included. The policy's own choice is worth "
             f"{thousand(read(everywhere, 'over_random_tokens'))} against a random instance."
         )
         kinds = [
