@@ -125,6 +125,9 @@ def run(study: Study, model: Any, scorer: Scorer, told: Callable[[], dict[str, f
             study.look(model.num_timesteps, scorer, model.save, told())
         return True
 
-    model.learn(values["steps"] - model.num_timesteps, tick, reset_num_timesteps=False)
+    try:
+        model.learn(values["steps"] - model.num_timesteps, tick, reset_num_timesteps=False)
+    finally:
+        model.logger.close()
     if model.num_timesteps > study.steps:
         study.look(model.num_timesteps, scorer, model.save, told())

@@ -65,6 +65,8 @@ def learn(settings: dict[str, Any], folder: Path, console: Console) -> None:
                 f"interrupted: {study.steps:,} decisions are kept in {state}; the same command goes on from there"
             )
             raise
+        finally:
+            study.close()
     study.save(folder, settings["cells"], command_of(HydraConfig.get().overrides.task))
 
 
@@ -220,6 +222,10 @@ class NetworkStudy:
             f"({BESIDE} {row[f'{BESIDE}_percent']:+.2f} %) {more}"
         )
 
+    def close(self) -> None:
+        """Close the event file."""
+        self._log.close()
+
     def save(self, folder: Path, cells: dict[str, Any], command: str) -> None:
         """Write the best network, and how it came about."""
         rows = self.validation.rows(self.best["scored"])
@@ -234,7 +240,6 @@ class NetworkStudy:
         write_csv(folder / "history.csv", history)
         write_csv(folder / "validation.csv", rows)
         write_whole(folder / "training.json", as_json(made))
-        self._log.close()
         shown = [[row["cell"], *(f"{value:+.1f} %" for name, value in row.items() if name != "cell")] for row in rows]
         self.console.print(plain_table(list(rows[0]), shown, "Validation: to the best reference on the same trace"))
 

@@ -105,7 +105,7 @@ class Runs:
 
     def gain_at(self, policy: str, over: str, load: float, cell: Mapping[str, Any] | None = None) -> np.ndarray:
         """Paired relative difference of two policies at one load, [seeds] float64."""
-        return self.values(self.target, policy, load, cell) / self.values(self.target, over, load, cell) - 1
+        return _relative(*(self.values(self.target, one, load, cell) for one in (policy, over)))
 
     def maximum(self, policy: str, cell: Mapping[str, Any] | None = None, target: str | None = None) -> np.ndarray:
         """Maximum of the target over the loads, [seeds] float64."""
@@ -120,7 +120,7 @@ class Runs:
     def gain(self, policy: str, over: str, cell: Mapping[str, Any] | None = None) -> np.ndarray:
         """Paired relative difference of the maxima of two policies, [seeds] float64."""
         here = self.comparison(**(cell or {}))
-        return here.maximum(policy) / here.maximum(over) - 1
+        return _relative(here.maximum(policy), here.maximum(over))
 
     def curve(self, name: str, policy: str, load: float, cell: Mapping[str, Any] | None = None) -> np.ndarray:
         """A distribution (see ``evaluate.curves``) as quantiles averaged over the seeds, [quantiles] float64."""
@@ -195,6 +195,11 @@ def changed(settings: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, A
             raise SmetricError(unknown("the key of vary", key, [".".join([*path, name]) for name in sorted(inside)]))
         inside[last] = value
     return result
+
+
+def _relative(ours: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Relative difference; nan to nothing."""
+    return np.divide(ours, other, out=np.full_like(ours, np.nan), where=other > 0) - 1
 
 
 def _float(value: Any) -> float:

@@ -72,7 +72,7 @@ def test_every_study_has_a_table_a_picture_and_words(outcomes, name, tmp_path):
 def test_every_experiment_says_which_study_it_is_and_has_both_sizes(name):
     settings = compose([experiment(name)])
     assert str(settings["figure"]) == name
-    assert settings["sizes"] == {"quick": [0, 1, 2], "full": list(range(10))}
+    assert len(settings["sizes"]["quick"]) >= 3 and len(settings["sizes"]["full"]) >= 5  # intervals; claims
     assert {choice(policy)[1]["name"] for policy in settings["policies"]} <= set(choices("policy"))
 
 
