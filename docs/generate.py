@@ -18,6 +18,7 @@ from smetric_gym.workload.synthetic_config import SyntheticConfig
 
 FIRST = ("colocated", "h20_30b", "paper", "train")
 """Files that say what the keys of their group are; the others change values."""
+RESULTS = Path(__file__).parents[1] / "results"
 LINE = re.compile(r"^(?P<indent> *)(?P<key>[a-z_0-9]+): ?(?P<value>[^#]*?)(?:  ?# (?P<comment>.*))?$")
 TITLES = {
     "": "The command line: `conf/config.yaml`",
@@ -37,6 +38,7 @@ def write_all(folder: Path) -> None:
     """Write every generated page into a folder."""
     pages = {
         "configuration": configuration(), "environments": environments(), "metrics": metrics(), "policies": policies(),
+        "results": _of_results("README"), "fidelity": _of_results("fidelity"),
     }  # fmt: skip
     for name, text in pages.items():
         write_whole(folder / f"{name}.md", text)
@@ -126,6 +128,15 @@ def environments() -> str:
         text = inspect.cleandoc(kind.__doc__ or "").replace("\n## ", "\n### ")
         parts += [f"## `{kind.__name__}`", "", _doctests(text.replace("``", "`")), ""]
     return "\n".join(parts)
+
+
+def _of_results(name: str) -> str:
+    """A page of ``results/``: its pictures, and links to what has a page here; other links become plain text."""
+    text = (RESULTS / f"{name}.md").read_text()
+    text = re.sub(r"!\[([^]]*)\]\(([^):]+)\)", r"![\1](../../results/\2)", text)
+    text = text.replace("](fidelity.md)", "](fidelity-page)").replace("](calibration_log.md)", "](calibration-page)")
+    text = re.sub(r"(?<!!)\[([^]]*)\]\((?!https?:|\.\./\.\.|fidelity-page|calibration-page)[^)]*\)", r"\1", text)
+    return text.replace("](fidelity-page)", "](fidelity.md)").replace("](calibration-page)", "](../model.md)")
 
 
 def _doctests(text: str) -> str:

@@ -46,10 +46,13 @@ def test_every_key_is_documented(generate):
 
 
 def test_every_value_has_words(generate):
-    """A key says what it is where it stands first; a file that only changes it need not say it again."""
+    """A key says what it is where it stands first; a file that only changes it need not say it again.
+
+    ``boxes`` are named by policies, whose parameters stand with them.
+    """
     rows = re.findall(r"^\| `([^`]+)` \| `[^`]*` \| (.*?) ?\|$", generate.configuration(), re.MULTILINE)
     said = {key.rpartition(".")[2] for key, words in rows if words}
-    bare = [key for key, words in rows if not words and key.rpartition(".")[2] not in said]
+    bare = [key for key, words in rows if not words and key.rpartition(".")[2] not in said and ".boxes." not in key]
     assert rows and not bare
 
 
