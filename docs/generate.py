@@ -30,6 +30,9 @@ TITLES = {
     "scenario": "Distributions of scenarios: `conf/scenario`",
     "train": "Training: `conf/train`",
     "tune": "Tuning: `conf/tune`",
+    "heldout": "The held-out comparison: `conf/heldout`",
+    "cells": "Cells of scenarios: `conf/cells`",
+    "learners": "Trained routers side by side: `conf/learners`",
     "experiment": "Experiments: `conf/experiment`",
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from smetric_gym.experiment.settings import settings_of
 from smetric_gym.experiment.store import write_whole
 from smetric_gym.experiment.tables import plain_table, terminal, write_csv
 from smetric_gym.experiment.tasks import progress_bar, say_if_compiling
+from smetric_gym.experiment.train import POLICY_FILE
 from smetric_gym.experiment.validation import Scored, Validation
 
 TEXT = """\
@@ -60,14 +62,15 @@ def learners_task(config: DictConfig) -> None:
     shown = [list(row.values())[:-1] for row in rows]
     console.print(plain_table(list(rows[0])[:-1], shown, "To the best reference on the same trace, %"))
     write_csv(folder / "learners.csv", rows)
-    command = " ".join(["smetric-gym learners", *HydraConfig.get().overrides.task])
+    words = [word for word in HydraConfig.get().overrides.task if not word.startswith("learners=")]
+    command = shlex.join(["smetric-gym", "learners", *words])
     write_whole(folder / "learners.md", text(rows, where, values, command))
     console.print(f"written to {folder}")
 
 
 def name_of(path: Path) -> str:
-    """A trained router's name: that of its folder."""
-    return path.resolve().parent.name
+    """A trained router's name: that of its folder, unless the file has one of its own."""
+    return path.resolve().parent.name if path.name == POLICY_FILE else path.stem
 
 
 def row_of(name: str, policy: Learned | None, scored: Scored, validation: Validation) -> dict[str, Any]:
