@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from smetric_gym.errors import SmetricError
 from smetric_gym.experiment.compare import choice
 from smetric_gym.reproduce.cases import Case, at_edge, cases_of, run_cases
 from smetric_gym.reproduce.grid import Runs
@@ -29,7 +30,7 @@ NEAR = 0.04
 def question_2(work: Work) -> Outcome:
     """Maximum over the loads at every point of the plane against the default, in every corner and eviction policy."""
     plane = work.settings["plane"][work.settings["size"]]
-    points = list(itertools.product(map(float, plane["overload"]), map(float, plane["hit_ratio"])))
+    points = list(itertools.product(_numbers(plane, "overload"), _numbers(plane, "hit_ratio")))
     cases = cases_of(work.settings)
     corners, evictions = ([case for case in cases if case.axis == axis] for axis in ("corner", "eviction"))
     pairs = list(itertools.product(evictions, corners))
@@ -130,3 +131,10 @@ def _picture(rows: Sequence[Mapping[str, Any]]) -> Figure:
             panel.set_xlabel("OVERLOAD")
     figure.colorbar(image, ax=axes, extend="both", label="maximum against 2 / 0.5 (%)\n*: interval without 0")
     return figure
+
+
+def _numbers(plane: Mapping[str, Any], name: str) -> list[float]:
+    try:
+        return [float(value) for value in plane[name]]
+    except (TypeError, ValueError):
+        raise SmetricError(f"plane.{name} is {plane[name]!r}, allowed: a list of numbers, inf for no limit") from None
