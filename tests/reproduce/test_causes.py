@@ -11,7 +11,7 @@ from smetric_gym.reproduce.fidelity import targets
 from smetric_gym.reproduce.study import Work
 
 RESULTS = Path(__file__).parents[2] / "results"
-ASKED_OTHERWISE = {"W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "W10", "C31", "C33", "C37", "C38", "C40", "L10"}
+ASKED_OTHERWISE = {*(f"W{k}" for k in range(1, 11)), "C31", "C33", "C37", "C38", "C40", "L10"}
 """Statistics of the workload, orders, and largest changes: rows that agree, or are only reported."""
 
 
