@@ -12,6 +12,7 @@ from smetric_gym.errors import SmetricError
 from smetric_gym.experiment import compare as module
 from smetric_gym.experiment.comparison import Comparison
 from smetric_gym.experiment.settings import compose
+from smetric_gym.experiment.store import as_json
 from smetric_gym.scoring import SCORES
 
 SMALL = {"instances": 2, "warm_up_s": 10.0, "window_s": 40.0}
@@ -134,7 +135,7 @@ def test_the_plan_puts_policies_innermost_and_names_parameters():
         ([{"nme": "smetric"}], [1], "a mapping of nme, without the key name"),
         (["smetric"], [1, 2, 1.0], "loads has 1.0 more than once"),
         (["smetric"], [1, -1], "load is -1"),
-        (["smetric"], [1, 1e6], "about 1.3e"),
+        (["smetric"], [1, 1e6], "about 1.4e"),
     ],
 )
 def test_a_plan_that_makes_no_sense_is_refused_before_anything_runs(policies, loads, words):
@@ -190,7 +191,7 @@ def test_policies_meet_the_same_requests_and_jobs_do_not_change_results(tmp_path
     }
     one = compare(**how, jobs=1)
     two = compare(**how, jobs=2, store=tmp_path)
-    assert one.records == two.records or json.dumps(one.records) == json.dumps(two.records)
+    assert as_json(one.records) == as_json(two.records)  # a nan of this process is a null of the store
     smetric, round_robin = (r["scores"] for r in one.records)
     assert smetric["requests"] == round_robin["requests"] > 5
     assert smetric["ideal_reuse_ratio"] == round_robin["ideal_reuse_ratio"]
