@@ -106,8 +106,9 @@ def test_ctrl_c_keeps_finished_runs_and_says_how_to_go_on(jobs, tmp_path):
     sweep = ["policies=[smetric,round_robin]", "loads=[1,1.5,2]", "seeds=[0,1,2,3,4,5,6,7]", jobs]
     command = [sys.executable, "-m", "smetric_gym", "compare", "instances=8", *sweep]
     running = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background shell ignores it
+    )  # fmt: skip
     store, deadline = tmp_path / "outputs" / "store", time.monotonic() + 100
     while not (store.exists() and list(store.glob("*.json"))) and time.monotonic() < deadline:
         time.sleep(0.05)
