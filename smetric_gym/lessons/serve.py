@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import socket
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 
 from smetric_gym.errors import SmetricError
-from smetric_gym.experiment.compiled import COMPILING, is_compiled
 from smetric_gym.experiment.store import write_whole
 from smetric_gym.lessons.catalogue import LESSONS
+from smetric_gym.play.serve import HEAD, check_port, host
 
-HOST = "127.0.0.1"
 PORT = 2719
 CONTENTS = Path(__file__).with_name("contents.py")
 NEEDS = "smetric-gym lessons needs {}, which is not installed: pip install 'smetric-gym[lessons]'"
@@ -36,8 +33,7 @@ def main(arguments: list[str]) -> None:
     elif given.copy:
         copy(given.copy)
     else:
-        if not 0 <= given.port <= 65535:
-            raise SmetricError(f"--port is {given.port}, allowed: 0 (a free one) to 65535")
+        check_port(given.port)
         serve(given.port, not given.no_browser)
 
 
@@ -66,7 +62,6 @@ def application() -> Callable:
         import plotly  # noqa: F401  (the lessons need it)
     except ImportError as error:
         raise SmetricError(NEEDS.format(error.name)) from error
-    from smetric_gym.play.serve import HEAD
 
     builder = marimo.create_asgi_app(quiet=True, html_head=HEAD.read_text(encoding="utf-8"))
     for lesson in LESSONS:
@@ -100,22 +95,7 @@ async def _refuse(scope, receive, send) -> None:
 
 def serve(port: int, browser: bool) -> None:
     """Serve the list and the lessons until Ctrl-C."""
-    app = application()
-    import uvicorn
-
-    try:
-        listener = socket.create_server((HOST, port))
-    except OSError as error:
-        why = error.strerror
-        raise SmetricError(f"port {port} cannot be used ({why}), allowed: --port 0 takes a free one") from error
-    if not is_compiled():
-        print(COMPILING, flush=True)
-    warm_up()
-    address = f"http://{HOST}:{listener.getsockname()[1]}"
-    print(f"The lessons are at {address}  (Ctrl-C ends it)", flush=True)
-    if browser:
-        webbrowser.open(address)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
+    host(application(), port, browser, "The lessons are", warm_up)
 
 
 def warm_up() -> None:

@@ -29,12 +29,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--policy", action="append", default=[], metavar="FILE.py:FUNCTION", help="one of your own")
     parser.add_argument("--trace", metavar="FILE", help="a recorded trace to begin with")
     given = parser.parse_args(arguments)
-    if not 0 <= given.port <= 65535:
-        raise SmetricError(f"--port is {given.port}, allowed: 0 (a free one) to 65535")
+    check_port(given.port)
     if given.trace and not Path(given.trace).exists():
         raise SmetricError(f"--trace is {given.trace}, which does not exist, allowed: a file or folder of a trace")
     check_policies(given.policy)
     serve(given.port, not given.no_browser, {"policies": given.policy, "trace": given.trace})
+
+
+def check_port(port: int) -> None:
+    """Refuse a number that is no port."""
+    if not 0 <= port <= 65535:
+        raise SmetricError(f"--port is {port}, allowed: 0 (a free one) to 65535")
 
 
 def check_policies(policies: list[str]) -> None:
@@ -74,16 +79,34 @@ def application(meta: dict[str, Any]) -> Callable:
 
 def serve(port: int, browser: bool, meta: dict[str, Any]) -> None:
     """Serve the page until Ctrl-C."""
-    app = application(meta)
+    host(application(meta), port, browser, "The playground is", warm_up)
+
+
+def host(app: Callable, port: int, browser: bool, words: str, warm_up: Callable[[], None]) -> None:
+    """Serve an application on this machine until Ctrl-C.
+
+    Args:
+        app: ASGI.
+        port: 0 for a free one.
+        browser: whether to open it.
+        words: how the line with the address begins.
+        warm_up: called when the port is ours, before the address is told.
+
+    Raises:
+        SmetricError: for a port that cannot be used.
+    """
     import uvicorn
 
     try:
         listener = socket.create_server((HOST, port))
     except OSError as error:
-        raise SmetricError(f"port {port} cannot be used ({error.strerror}), --port 0 takes a free one") from error
+        why = error.strerror
+        raise SmetricError(f"port {port} cannot be used ({why}), allowed: --port 0 takes a free one") from error
+    if not is_compiled():
+        print(COMPILING, flush=True)
     warm_up()
     address = f"http://{HOST}:{listener.getsockname()[1]}"
-    print(f"The playground is at {address}  (Ctrl-C ends it)", flush=True)
+    print(f"{words} at {address}  (Ctrl-C ends it)", flush=True)
     if browser:
         webbrowser.open(address)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
@@ -94,8 +117,6 @@ def warm_up() -> None:
     from smetric_gym.play.game import Game
     from smetric_gym.play.scenario import Router, Scenario, record
 
-    if not is_compiled():
-        print(COMPILING, flush=True)
     for name in ("smetric", "load_balance"):
         record(Scenario(), Router(name))
     game = Game()
