@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from smetric_gym.errors import SmetricError
+from smetric_gym.experiment.bootstrap import limits
 from smetric_gym.experiment.cells import label
 from smetric_gym.experiment.comparison import TARGETS, Comparison
 from smetric_gym.experiment.settings import unknown
@@ -16,7 +17,6 @@ from smetric_gym.experiment.store import as_json, write_whole
 from smetric_gym.experiment.tables import number, plain_table, write_csv
 from smetric_gym.scoring import SCORES
 
-COVERAGE = 0.95
 SMETRIC = "smetric"
 BESIDE = "prefill_tps_within_slo"
 """Reported beside the target: the paper's figure for disaggregated clusters."""
@@ -63,9 +63,7 @@ class Heldout:
     def interval(self, ratios: np.ndarray) -> tuple[float, float, float]:
         """Mean and limits in % of log-ratios, [seeds] or [cells, seeds]; seeds are resampled together."""
         ratios = np.atleast_2d(ratios)
-        drawn = np.random.default_rng(0).integers(ratios.shape[1], size=(self.resamples, ratios.shape[1]))
-        means = ratios.mean(axis=0)[drawn].mean(axis=1)
-        low, high = np.quantile(means, [(1 - COVERAGE) / 2, (1 + COVERAGE) / 2])
+        low, high = limits(ratios.mean(axis=0), self.resamples)
         return tuple(float(100 * np.expm1(value)) for value in (ratios.mean(), low, high))  # type: ignore[return-value]
 
     def rows(self) -> list[dict[str, Any]]:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-LEVEL = 0.95
-RESAMPLES = 10_000
+from smetric_gym.experiment.bootstrap import limits
+
 FEWEST = 3
 
 
@@ -31,6 +31,4 @@ def interval(values: np.ndarray) -> Interval:
     values = values[~np.isnan(values)]
     if len(values) < FEWEST:
         return Interval(float(values.mean()) if len(values) else float("nan"), float("nan"), float("nan"))
-    picks = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(values[picks].mean(axis=1), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Interval(float(values.mean()), float(low), float(high))
+    return Interval(float(values.mean()), *limits(values))
