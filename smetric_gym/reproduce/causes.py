@@ -11,12 +11,10 @@ import numpy as np
 from smetric_gym.experiment.compare import Job, plan, run_all
 from smetric_gym.reproduce.fidelity import Found, agrees, targets
 from smetric_gym.reproduce.grid import Runs, changed, seeds_of
-from smetric_gym.reproduce.loads import max_over_mean
+from smetric_gym.reproduce.loads import early_imbalance
 from smetric_gym.reproduce.study import Outcome, Work
 
 SET_UP, VARIATION = "set-up", "variation"
-BASELINES = ("bailian", "lmetric", "load_balance", "dynamo")
-MINUTES = 10
 
 Measure = Callable[[Runs, float], np.ndarray]
 """A row's quantity of the runs of one cell at one load, [seeds]; a maximum over the loads ignores the load."""
@@ -138,11 +136,7 @@ def _gain_at(policy: str, over: str | None = None, plus: float = 0.0) -> Measure
 
 
 def _sent(policy: str) -> Measure:
-    def measure(runs: Runs, load: float) -> np.ndarray:
-        sent = runs.curves("sent_tokens", policy, load)[:, :MINUTES]
-        return np.array([max_over_mean(tokens).mean() for tokens in sent])
-
-    return measure
+    return lambda runs, load: early_imbalance(runs.curves("sent_tokens", policy, load))
 
 
 NONE, FULL, LARGE, PREFILL = "no tier", "full tier", "235B", "prefill"

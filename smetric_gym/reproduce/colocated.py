@@ -7,15 +7,13 @@ from matplotlib.figure import Figure
 
 from smetric_gym.reproduce.fidelity import Found
 from smetric_gym.reproduce.grid import AT_PEAK, Runs
-from smetric_gym.reproduce.loads import max_over_mean
+from smetric_gym.reproduce.loads import MINUTES, early_imbalance
 from smetric_gym.reproduce.panels import TIER, draw_heat, draw_hits, draw_maxima, heat_table, legend_below, short_name
 from smetric_gym.reproduce.statistics import interval
 from smetric_gym.reproduce.study import Outcome, Work
 from smetric_gym.reproduce.style import colour_of, name_of, new_figure, new_mosaic
 from smetric_gym.reproduce.tiers import maxima_table
 
-MINUTES = 10
-"""The paper looks at the first minutes of the replay, which our warm-up is too."""
 RETURNS = "first_turn_return_ratio"
 
 
@@ -89,7 +87,7 @@ def _sent(runs: Runs, policy: str) -> np.ndarray:
 
 def _imbalance(runs: Runs, policy: str) -> np.ndarray:
     """Mean over the first minutes of max/mean of the tokens sent, [seeds]."""
-    return np.array([max_over_mean(tokens).mean() for tokens in _sent(runs, policy)])
+    return early_imbalance(_sent(runs, policy))
 
 
 def _picture_11(runs: Runs, heat: dict[str, np.ndarray], imbalance: dict[str, float]) -> Figure:
